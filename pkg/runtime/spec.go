@@ -1,0 +1,100 @@
+package runtime
+
+import (
+	"maps"
+	"time"
+)
+
+// Labels that every container and image of ours carries.
+const (
+	LabelManaged  = "io.bridged.managed"  // "true" on every container of ours
+	LabelInstance = "io.bridged.instance" // which daemon made it
+	LabelSandbox  = "io.bridged.sandbox"  // the sandbox's own ID
+	LabelVersion  = "io.bridged.version"  // of the daemon that made it
+	LabelImage    = "io.bridged.image"    // "true" on sandbox images
+)
+
+// A Spec says how one sandbox container is made. What hardens it is not
+// optional and has no field: on every engine a container made from a Spec has
+// no network, a read-only root file system, no capability, no-new-privileges,
+// the engine's default seccomp profile, private ipc, pid, uts and cgroup
+// namespaces, the engine's masked paths, no device, no variable of the host's
+// environment, no core dump, no log, and a stdin without a terminal.
+type Spec struct {
+	Image  string
+	Cmd    []string          // replaces the image's entrypoint and command
+	Env    map[string]string // added to the image's own
+	Labels map[string]string
+	User   string // "uid:gid"
+
+	// Limits. Zero means the value of [DefaultSpec].
+	MemoryBytes int64   // memory and swap together
+	Pids        int64   // processes and threads
+	CPUs        float64 // cores
+	Nofile      uint64  // open files per process
+
+	Tmpfs   []Tmpfs // writable folders
+	Workdir string
+}
+
+// A Tmpfs is a writable folder in memory: nosuid, nodev, and noexec unless
+// Exec is set. Pages in it count as the container's memory.
+type Tmpfs struct {
+	Target    string
+	SizeBytes int64
+	Mode      uint32 // permission bits, such as 0o1777
+	Exec      bool
+}
+
+const (
+	mib = 1 << 20
+
+	// DefaultUser is the uid and gid of nobody.
+	DefaultUser = "65534:65534"
+
+	// StopGrace is how long an engine waits for a container's first process
+	// before it kills it. A sandbox has nothing to save, so it is short.
+	StopGrace = time.Second
+)
+
+// DefaultSpec returns the Spec of a sandbox: 512 MiB of memory, 128 pids, one
+// core, and 64 MiB each for /tmp and /workspace.
+func DefaultSpec(image string) Spec {
+	return Spec{
+		Image:       image,
+		User:        DefaultUser,
+		MemoryBytes: 512 * mib,
+		Pids:        128,
+		CPUs:        1,
+		Nofile:      4096,
+		Workdir:     "/workspace",
+		Tmpfs: []Tmpfs{
+			{Target: "/tmp", SizeBytes: 64 * mib, Mode: 0o1777},
+			{Target: "/workspace", SizeBytes: 64 * mib, Mode: 0o1777},
+			{Target: "/projects", SizeBytes: 16 * mib, Mode: 0o1777},
+		},
+	}
+}
+
+// WithDefaults fills the limits that the caller left at zero.
+func (s Spec) WithDefaults() Spec {
+	d := DefaultSpec(s.Image)
+	if s.User == "" {
+		s.User = d.User
+	}
+	if s.MemoryBytes == 0 {
+		s.MemoryBytes = d.MemoryBytes
+	}
+	if s.Pids == 0 {
+		s.Pids = d.Pids
+	}
+	if s.CPUs == 0 {
+		s.CPUs = d.CPUs
+	}
+	if s.Nofile == 0 {
+		s.Nofile = d.Nofile
+	}
+	s.Env = maps.Clone(s.Env)
+	s.Labels = maps.Clone(s.Labels)
+	return s
+}

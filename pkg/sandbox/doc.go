@@ -1,0 +1,2 @@
+// Package sandbox runs Python in warm containers.
+package sandbox
