@@ -38,8 +38,10 @@ type Engine interface {
 	// image is an error that wraps [ErrNoImage]; nothing is ever pulled.
 	Create(ctx context.Context, spec Spec) (ID, error)
 	// Attach connects to the container's stdin, stdout and stderr. It may be
-	// called before Start, and no output is lost then. What the container
-	// writes to stderr goes to stderr, which must not block.
+	// called before Start, and no output is lost then; what was written while
+	// nobody was attached is lost. What the container writes to stderr goes
+	// to stderr, in Read or in a goroutine of the engine's; it must not block,
+	// and nil discards it. Ctx bounds the attaching and not the Stream.
 	Attach(ctx context.Context, id ID, stderr io.Writer) (Stream, error)
 	// Start starts a created container.
 	Start(ctx context.Context, id ID) error
@@ -87,6 +89,11 @@ type Info struct {
 	Rootless      bool   // runs as an ordinary user
 	CgroupVersion string // "1" or "2", as the engine says
 	Endpoint      string // the address that was dialled, such as unix:///run/podman/podman.sock
+
+	// StdinOnce says that a container's stdin is closed for good when its
+	// first attached Stream is closed. Where it is false a second Attach
+	// finds stdin open.
+	StdinOnce bool
 }
 
 // An Image is an image that the engine holds.
