@@ -1,0 +1,89 @@
+# bridged. `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-print-directory
+
+# The one place for build tags. They leave out of the Podman bindings what
+# needs C libraries: GPG, and the storage drivers of an engine on this machine.
+TAGS := remote,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper
+export GOFLAGS := -buildvcs=false -tags=$(TAGS)
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# What the tests and the demo install or build once: engines' settings, root
+# file systems, MCP servers.
+ifeq ($(shell id -u),0)
+export BRIDGED_TEST_CACHE ?= /var/cache/bridged-test
+else
+export BRIDGED_TEST_CACHE ?= $(HOME)/.cache/bridged-test
+endif
+export BRIDGED_TEST_SERVERS := $(BRIDGED_TEST_CACHE)/mcpservers/bin
+
+.PHONY: build
+build: ## build bin/bridged and bin/bridge-shim, both static
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridged ./cmd/bridged
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridge-shim ./cmd/bridge-shim
+
+.PHONY: test
+test: setup build race harness-test integration ## install what is missing, and test everything on real engines
+
+.PHONY: test-short
+test-short: ## run the unit tests alone: no engine, no network
+	go test ./...
+
+.PHONY: race
+race: ## run the unit tests under the race detector
+	go test -race ./...
+
+.PHONY: harness-test
+harness-test: ## run the harness's tests under the sandbox's own Python
+	images/inside.sh $(BRIDGED_TEST_CACHE)/slim.tar images \
+		python3 -W error -m unittest discover --start-directory harness_test --top-level-directory .
+
+.PHONY: integration
+integration: ## run the tests on real engines and real MCP servers (after setup and build)
+	GOFLAGS='$(GOFLAGS),integration' go test -count=1 -timeout 30m ./integration/...
+
+.PHONY: bench
+bench: build ## measure on a real engine; prints a table and writes out/bench.json
+	mkdir -p out
+	GOFLAGS='$(GOFLAGS),integration' go test -count=1 -timeout 30m -run '^$$' -bench . ./integration/...
+
+.PHONY: demo
+demo: ## set everything up and show one agent session
+	integration/demo/deps.sh
+	$(MAKE) build
+	go run ./integration/demo
+
+.PHONY: image
+image: build ## build the sandbox image without a registry and import it
+	mkdir -p out
+	[[ -e out/sandbox.tar ]] || images/debian.sh out/sandbox.tar full
+	bin/bridged image import --file out/sandbox.tar
+
+.PHONY: setup
+setup: ## install what the tests need (Debian 12; elsewhere it says what)
+	mkdir -p $(BRIDGED_TEST_CACHE)
+	integration/setup.sh all
+	integration/mcpservers/install.sh $(BRIDGED_TEST_CACHE)/mcpservers
+
+.PHONY: lint
+lint: ## run gofmt, go vet, golangci-lint, ruff and mypy
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+		[[ -z $$unformatted ]] || { echo "gofmt these: $$unformatted" >&2; exit 1; }
+	GOFLAGS='$(GOFLAGS),integration' go vet ./...
+	GOFLAGS='$(GOFLAGS),integration' golangci-lint run ./...
+	ruff check .
+	ruff format --check .
+	mypy
+
+.PHONY: clean
+clean: ## remove what was built here (and not what setup installed)
+	rm -rf bin out
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r t h; do printf '  %-14s %s\n' "$$t" "$$h"; done
