@@ -1,0 +1,6 @@
+package discovery
+
+import "syscall"
+
+// errNotDir is what opening a path below a file gives.
+const errNotDir = syscall.ERROR_PATH_NOT_FOUND
