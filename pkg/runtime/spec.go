@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"maps"
 	"time"
 )
@@ -52,6 +53,16 @@ const (
 	// DefaultUser is the uid and gid of nobody.
 	DefaultUser = "65534:65534"
 
+	// Hostname is every sandbox's host name, which tells nothing of the host.
+	Hostname = "sandbox"
+
+	// ShmBytes is the size of /dev/shm, where Python's multiprocessing keeps
+	// its semaphores. Pages in it count as the container's memory.
+	ShmBytes = 16 * mib
+
+	// CPUPeriod is the period over which [Spec.CPUs] is enforced.
+	CPUPeriod = 100 * time.Millisecond
+
 	// StopGrace is how long an engine waits for a container's first process
 	// before it kills it. A sandbox has nothing to save, so it is short.
 	StopGrace = time.Second
@@ -74,6 +85,24 @@ func DefaultSpec(image string) Spec {
 			{Target: "/projects", SizeBytes: 16 * mib, Mode: 0o1777},
 		},
 	}
+}
+
+// Options returns the mount options of t, the same on every engine.
+func (t Tmpfs) Options() []string {
+	exec := "noexec"
+	if t.Exec {
+		exec = "exec"
+	}
+	return []string{
+		"rw", "nosuid", "nodev", exec,
+		fmt.Sprintf("size=%d", t.SizeBytes), fmt.Sprintf("mode=%o", t.Mode),
+	}
+}
+
+// CPUQuota is how much of each [CPUPeriod] the container may use, all cores
+// together, in microseconds.
+func (s Spec) CPUQuota() int64 {
+	return int64(s.CPUs * float64(CPUPeriod.Microseconds()))
 }
 
 // WithDefaults fills the limits that the caller left at zero.

@@ -1,0 +1,154 @@
+//go:build integration
+
+package engines
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// A Name names one of the engines.
+type Name string
+
+// The engines.
+const (
+	Rootless Name = "rootless" // Debian 12's Podman, as an ordinary user
+	Rootful  Name = "rootful"  // Debian 12's Podman, as root
+	Docker   Name = "docker"   // Debian 12's Docker
+	Trixie   Name = "trixie"   // Debian 13's Podman, as root
+)
+
+// All lists the engines.
+var All = []Name{Rootless, Rootful, Docker, Trixie}
+
+const (
+	// user is who rootless Podman runs as; setup.sh makes it.
+	user = "bridgedtest"
+	// runBase holds the sockets. Their paths must stay under 108 bytes.
+	runBase = "/run/bridged-test"
+	// chrootEtc and chrootStorage are folders inside the Debian 13 root.
+	chrootEtc     = "/etc/bridged-test"
+	chrootStorage = "/var/lib/bridged-test"
+
+	path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+)
+
+// Cache returns the folder that setup.sh filled.
+func Cache() string {
+	if dir := os.Getenv("BRIDGED_TEST_CACHE"); dir != "" {
+		return dir
+	}
+	return "/var/cache/bridged-test"
+}
+
+// A layout says where one engine keeps its things.
+type layout struct {
+	name    Name
+	run     string // what goes with a restart of the machine
+	storage string // as the engine sees it
+	socket  string
+	log     string
+	lock    string
+}
+
+func newLayout(name Name) (layout, error) {
+	if !slices.Contains(All, name) {
+		return layout{}, fmt.Errorf("no engine %q: use one of %v", name, All)
+	}
+	instance := string(name)
+	if suffix := os.Getenv("BRIDGED_TEST_INSTANCE"); suffix != "" {
+		instance += "-" + suffix
+	}
+	l := layout{
+		name:    name,
+		run:     filepath.Join(runBase, instance),
+		storage: filepath.Join(Cache(), "storage", instance),
+		lock:    filepath.Join(Cache(), instance+".lock"),
+	}
+	if name == Trixie {
+		l.storage = filepath.Join(chrootStorage, instance)
+	}
+	l.socket = filepath.Join(l.run, "engine.sock")
+	l.log = filepath.Join(l.run, "engine.log")
+	return l, nil
+}
+
+// owner is the user whose folders they are.
+func (l layout) owner() string {
+	if l.name == Rootless {
+		return user
+	}
+	return "root"
+}
+
+// folders are those to make before the engine starts.
+func (l layout) folders() []string {
+	list := []string{l.run}
+	if l.name == Trixie {
+		return append(list, filepath.Join(Cache(), "trixie", l.storage))
+	}
+	return append(list, l.storage)
+}
+
+// command is the engine's command line, to be run by root.
+func (l layout) command() []string {
+	switch l.name {
+	case Rootless:
+		return slices.Concat(
+			[]string{"setpriv", "--reuid=" + user, "--regid=" + user, "--init-groups"},
+			[]string{"env", "-i", "-C", l.run, path, "HOME=" + l.run, "XDG_RUNTIME_DIR=" + l.run},
+			l.podman(filepath.Join(Cache(), "etc")),
+		)
+	case Rootful:
+		return slices.Concat([]string{"env", "-i", "-C", "/", path, "HOME=/root"}, l.podman(filepath.Join(Cache(), "etc")))
+	case Trixie:
+		return slices.Concat(
+			[]string{"unshare", "--mount", "--propagation", "private", "sh", "-ec", enterChroot, "sh"},
+			[]string{filepath.Join(Cache(), "trixie"), runBase, filepath.Join(Cache(), "etc"), chrootEtc},
+			[]string{"env", "-i", path, "HOME=/root", "PODMAN_IGNORE_CGROUPSV1_WARNING=1"},
+			l.podman(chrootEtc),
+		)
+	}
+	return l.dockerd()
+}
+
+// enterChroot runs the rest of its arguments in the root folder $1. The mounts
+// are in a namespace of their own and end with the last process in it.
+const enterChroot = `
+root=$1 run=$2 etc=$3 there=$4
+shift 4
+mount --bind "$root" "$root"
+for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
+mkdir -p "$root$run" "$root$there"
+mount --bind "$run" "$root$run"
+mount --bind "$etc" "$root$there"
+exec chroot "$root" "$@"
+`
+
+// podman is the service's command line, with its configuration in the folder
+// etc, and to be continued from an env(1).
+func (l layout) podman(etc string) []string {
+	return []string{
+		"CONTAINERS_CONF=" + filepath.Join(etc, "containers.conf"),
+		"podman",
+		"--root", filepath.Join(l.storage, "root"),
+		"--runroot", filepath.Join(l.run, "root"),
+		"--tmpdir", filepath.Join(l.run, "tmp"),
+		"--storage-driver", "overlay",
+		"system", "service", "--time=0", "unix://" + l.socket,
+	}
+}
+
+func (l layout) dockerd() []string {
+	return []string{
+		"env", "-i", "-C", "/", path, "HOME=/root",
+		"dockerd",
+		"--config-file", filepath.Join(Cache(), "etc", "docker.json"),
+		"--data-root", filepath.Join(l.storage, "root"),
+		"--exec-root", filepath.Join(l.run, "root"),
+		"--pidfile", filepath.Join(l.run, "docker.pid"),
+		"--host", "unix://" + l.socket,
+	}
+}

@@ -1,0 +1,123 @@
+package docker
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+
+	"github.com/bridged/bridged/pkg/runtime"
+)
+
+// Create implements [runtime.Engine].
+func (e *Engine) Create(ctx context.Context, spec runtime.Spec) (runtime.ID, error) {
+	spec = spec.WithDefaults()
+	volumes, err := e.volumes(ctx, spec.Image)
+	if err != nil {
+		return "", err
+	}
+	c, err := e.client.ContainerCreate(ctx, config(spec), hostConfig(spec, volumes), nil, nil, "")
+	if err != nil {
+		return "", engineError(ctx, "create", err)
+	}
+	return runtime.ID(c.ID), nil
+}
+
+// volumes lists the folders for which the image asks a volume. Docker would
+// make each a writable folder on the host's disk, however read-only the rest.
+func (e *Engine) volumes(ctx context.Context, ref string) ([]string, error) {
+	img, err := e.client.ImageInspect(ctx, ref)
+	if err != nil {
+		return nil, engineError(ctx, "create", err)
+	}
+	if img.Config == nil {
+		return nil, nil
+	}
+	return slices.Sorted(maps.Keys(img.Config.Volumes)), nil
+}
+
+func config(spec runtime.Spec) *container.Config {
+	grace := int(runtime.StopGrace.Seconds())
+	return &container.Config{
+		Image:        spec.Image,
+		Hostname:     runtime.Hostname,
+		User:         spec.User,
+		WorkingDir:   spec.Workdir,
+		Env:          environment(spec.Env),
+		Labels:       spec.Labels,
+		OpenStdin:    true,
+		AttachStdin:  true,
+		AttachStdout: true,
+		AttachStderr: true,
+		StopTimeout:  &grace,
+		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
+		// As an entrypoint the whole of argv also replaces the image's
+		// command, and an entrypoint that is empty would not.
+		Entrypoint: spec.Cmd,
+	}
+}
+
+func hostConfig(spec runtime.Spec, volumes []string) *container.HostConfig {
+	return &container.HostConfig{
+		NetworkMode:    "none",
+		IpcMode:        "private",
+		CgroupnsMode:   "private",
+		ReadonlyRootfs: true,
+		CapDrop:        []string{"ALL"},
+		SecurityOpt:    []string{"no-new-privileges:true"},
+		LogConfig:      container.LogConfig{Type: "none"},
+		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		ShmSize:        runtime.ShmBytes,
+		Tmpfs:          tmpfs(spec.Tmpfs),
+		Mounts:         covers(spec, volumes),
+		Resources:      resources(spec),
+	}
+}
+
+func resources(spec runtime.Spec) container.Resources {
+	pids := spec.Pids
+	return container.Resources{
+		Memory:     spec.MemoryBytes,
+		MemorySwap: spec.MemoryBytes, // memory and swap together
+		PidsLimit:  &pids,
+		CPUPeriod:  runtime.CPUPeriod.Microseconds(),
+		CPUQuota:   spec.CPUQuota(),
+		Ulimits: []*container.Ulimit{
+			{Name: "nofile", Soft: int64(spec.Nofile), Hard: int64(spec.Nofile)},
+			{Name: "core", Soft: 0, Hard: 0},
+		},
+	}
+}
+
+func tmpfs(mounts []runtime.Tmpfs) map[string]string {
+	m := make(map[string]string, len(mounts))
+	for _, t := range mounts {
+		m[t.Target] = strings.Join(t.Options(), ",")
+	}
+	return m
+}
+
+// covers puts an empty read-only folder over each volume of the image that is
+// not a writable folder of the spec.
+func covers(spec runtime.Spec, volumes []string) []mount.Mount {
+	var mounts []mount.Mount
+	for _, v := range volumes {
+		ours := func(t runtime.Tmpfs) bool { return t.Target == v }
+		if slices.ContainsFunc(spec.Tmpfs, ours) {
+			continue
+		}
+		mounts = append(mounts, mount.Mount{Type: mount.TypeTmpfs, Target: v, ReadOnly: true})
+	}
+	return mounts
+}
+
+func environment(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, k+"="+env[k])
+	}
+	return list
+}
