@@ -1,0 +1,82 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// listPatience bounds how long a tools/list waits for the workspace, which
+// knows the servers' names. The list is of use without them.
+const listPatience = 2 * time.Second
+
+// A desk holds a session's workspace and opens it when it is first wanted. Its
+// methods may be called from several goroutines.
+type desk struct {
+	ctx   context.Context // the session's
+	open  Opener
+	hello Hello
+
+	turn   chan struct{} // holds one token; its holder may use the fields below
+	ws     Workspace
+	closed bool
+}
+
+func newDesk(ctx context.Context, open Opener, hello Hello) *desk {
+	return &desk{ctx: ctx, open: open, hello: hello, turn: make(chan struct{}, 1)}
+}
+
+// prepare opens the workspace ahead of its first use.
+func (d *desk) prepare(log zerolog.Logger) {
+	if _, err := d.get(d.ctx); err != nil {
+		log.Warn().Err(err).Msg("open workspace")
+	}
+}
+
+// get returns the workspace, which stays the desk's. It is opened on the
+// session's context: a caller that gives up spoils it for nobody.
+func (d *desk) get(ctx context.Context) (Workspace, error) {
+	select {
+	case d.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-d.turn }()
+	if d.closed {
+		return nil, errClientGone
+	}
+	if d.ws != nil {
+		return d.ws, nil
+	}
+	ws, err := d.open(d.ctx, d.hello)
+	if err != nil {
+		return nil, fmt.Errorf("opening a session: %w", err)
+	}
+	d.ws = ws
+	return ws, nil
+}
+
+// servers returns the names of the servers that can be loaded, as far as they
+// are known soon.
+func (d *desk) servers(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	ws, err := d.get(ctx)
+	if err != nil {
+		return nil // the first call tells why
+	}
+	return ws.Servers()
+}
+
+// close closes the workspace. The session's context must have ended.
+func (d *desk) close() {
+	d.turn <- struct{}{}
+	defer func() { <-d.turn }()
+	d.closed = true
+	if d.ws != nil {
+		d.ws.Close()
+		d.ws = nil
+	}
+}

@@ -1,0 +1,62 @@
+// Package bridge is the agent's side: an MCP server with one tool, run_python.
+//
+// A [Server] accepts connections of shims on a unix socket made by [Listen].
+// Each connection is one session with a [Workspace] of its own, which runs the
+// code; an [Opener] makes it. Nothing is shared between sessions.
+//
+//	agent -stdio-> bridge-shim -unix socket-> session -> Workspace
+//
+// # The wire between shim and daemon
+//
+// The socket is a stream of lines that end in \n. It opens with one line each
+// way, the shim's first:
+//
+//	{"bridged":1,"version":"0.1.0","pid":4711,"cwd":"/home/ann/project",
+//	 "env":{"HOME":"/home/ann",...},"omitted":["HUGE"],"session":"..."}
+//	{"bridged":1,"version":"0.1.0","session":"kY3..."}
+//
+// where
+//
+//   - bridged is the version of this wire. A daemon that does not speak the
+//     shim's answers with an error that names both.
+//   - version is the release, for people.
+//   - pid and cwd are the shim's; cwd is absolute. Project configurations are
+//     looked up from there.
+//   - env is the shim's whole environment, at most 1 MiB of names and values
+//     ([MaxEnv]); omitted names the variables that were left out to keep to it.
+//   - session in the daemon's line is an unguessable name. A shim that lost its
+//     daemon sends it in its next hello. A daemon that does not know the session
+//     opens a new one, and its first result tells the agent that its variables
+//     are gone.
+//
+// A daemon that refuses answers {"bridged":1,"error":"..."} and hangs up. A
+// hello line is at most 2 MiB ([MaxHello]) and must arrive within 10 s; the
+// answer is at most 64 KiB. The peer is the same user: the daemon checks the
+// peer's uid and the shim the socket's owner.
+//
+// After that both ways are newline-delimited MCP JSON-RPC, which the shim copies
+// untouched. A message to the daemon is at most 16 MiB ([Options.MaxMessage]);
+// a longer one is answered with an error and skipped, and the connection lives.
+// Either side may half-close: when the shim's side ends, the session answers
+// what it can within a second, cancels the rest and closes.
+//
+// # Requests
+//
+// Ids never pass through a number: a request's id is kept as the bytes that
+// came and echoed as such, so 9007199254740993, "7" and 7 are three ids.
+// initialize and ping are answered in order; other requests run side by side, at
+// most [Options.MaxRequests] of them, past which the answer is an error that says
+// busy. A message with a fault is answered with its id if one can be found.
+// notifications/cancelled ends a request, which is then not answered.
+//
+// # A client that does not read
+//
+// Answers wait in a bounded queue; progress is dropped when the queue is not
+// empty enough. A client that reads nothing for two minutes is hung up on.
+// Code that runs never waits for a client.
+//
+// # Concurrency
+//
+// A [Server] may be used from several goroutines. Serve returns when all its
+// sessions are closed and their goroutines have ended.
+package bridge

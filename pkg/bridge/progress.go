@@ -1,0 +1,172 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/bridged/bridged/pkg/sandbox"
+)
+
+const (
+	// progressGap is the least time between two notifications of a request.
+	progressGap = 100 * time.Millisecond
+
+	// heartbeat is the most, so that an agent that waits for signs of life for
+	// 10 s sees one.
+	heartbeat = 9 * time.Second
+
+	// maxProgress bounds the output in a notification; older output goes.
+	maxProgress = 2000
+)
+
+type progressTokenKey struct{}
+
+// withProgressToken keeps a request's progress token as the bytes that came,
+// because mcp-go passes it through float64.
+func withProgressToken(ctx context.Context, m message) context.Context {
+	if m.method != string(mcp.MethodToolsCall) {
+		return ctx
+	}
+	var params struct {
+		Meta struct {
+			ProgressToken json.RawMessage `json:"progressToken"`
+		} `json:"_meta"`
+	}
+	if err := json.Unmarshal(m.params, &params); err != nil {
+		return ctx // mcp-go says what is wrong with it
+	}
+	token := params.Meta.ProgressToken
+	if token == nil || string(token) == "null" {
+		return ctx
+	}
+	return context.WithValue(ctx, progressTokenKey{}, token)
+}
+
+// A progress tells an agent what its request is doing. A nil progress does
+// nothing.
+type progress struct {
+	offer func(line []byte)
+	token json.RawMessage
+	words bool // the protocol version knows messages
+	start time.Time
+	stop  context.CancelFunc
+	done  chan struct{}
+	wake  chan struct{} // holds a token when there is output
+
+	mu   sync.Mutex // guards text
+	text string     // output since the last notification
+}
+
+// newProgress starts reporting through offer, which must not block, if the
+// request in ctx asked for it. The caller must close it.
+func newProgress(ctx context.Context, offer func(line []byte)) *progress {
+	token, ok := ctx.Value(progressTokenKey{}).(json.RawMessage)
+	if !ok {
+		return nil
+	}
+	p := &progress{
+		offer: offer,
+		token: token,
+		words: server.RequestProtocolVersion(ctx) != mcp.ProtocolVersion20241105,
+		start: time.Now(),
+		done:  make(chan struct{}),
+		wake:  make(chan struct{}, 1),
+	}
+	ctx, p.stop = context.WithCancel(ctx)
+	go p.run(ctx) // ends with ctx; close waits for it
+	return p
+}
+
+// output takes what the code printed. It never blocks.
+func (p *progress) output(o sandbox.Output) {
+	if p == nil || o.Text == "" {
+		return
+	}
+	p.mu.Lock()
+	p.text = tail(p.text+tail(o.Text, maxProgress), maxProgress)
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the reports. None is sent after it has returned.
+func (p *progress) close() {
+	if p == nil {
+		return
+	}
+	p.stop()
+	<-p.done
+}
+
+func (p *progress) run(ctx context.Context) {
+	defer close(p.done)
+	beat := time.NewTimer(heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		case <-beat.C:
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		p.report()
+		beat.Reset(heartbeat)
+		pause(ctx, progressGap)
+	}
+}
+
+// progressParams are those of notifications/progress.
+type progressParams struct {
+	Token    json.RawMessage `json:"progressToken"`
+	Progress float64         `json:"progress"` // seconds; rises because reports are 100 ms apart
+	Message  string          `json:"message,omitempty"`
+}
+
+func (p *progress) report() {
+	elapsed := time.Since(p.start)
+	params := progressParams{Token: p.token, Progress: float64(elapsed.Milliseconds()) / 1000}
+	if text := p.take(); p.words && strings.TrimSpace(text) != "" {
+		params.Message = text
+	} else if p.words {
+		params.Message = fmt.Sprintf("running for %d s", int(elapsed.Seconds()))
+	}
+	line, err := encodeLine(map[string]any{
+		"jsonrpc": "2.0", "method": "notifications/progress", "params": params,
+	})
+	if err == nil { // strings and numbers always encode
+		p.offer(line)
+	}
+}
+
+func (p *progress) take() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := p.text
+	p.text = ""
+	return strings.TrimRight(text, "\r\n")
+}
+
+// tail returns the end of s, at most n bytes, from a character's start.
+func tail(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[len(s)-n:]
+	for len(s) > 0 && !utf8.RuneStart(s[0]) {
+		s = s[1:]
+	}
+	return s
+}

@@ -1,0 +1,234 @@
+package bridge
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/bridged/bridged/pkg/sandbox"
+)
+
+const (
+	maxRich      = 16      // pictures and sounds in a result
+	maxRichBytes = 4 << 20 // of all of them, before base64: agents refuse more
+	maxNotices   = 20
+	maxNotice    = 600 // bytes
+)
+
+// statusNotRun is the status of a call whose code never began.
+const statusNotRun = "not_run"
+
+// structured is the structuredContent of a result. Empty fields are left out.
+type structured struct {
+	Status     string           `json:"status"`
+	Stdout     string           `json:"stdout,omitempty"`
+	Stderr     string           `json:"stderr,omitempty"`
+	Background string           `json:"background,omitempty"` // of code that earlier calls left running
+	Result     string           `json:"result,omitempty"`
+	Error      *structuredError `json:"error,omitempty"`
+	Notices    []string         `json:"notices,omitempty"`
+	StateLost  string           `json:"state_lost,omitempty"`
+	DurationMS int64            `json:"duration_ms"`
+}
+
+type structuredError struct {
+	Type      string `json:"type,omitempty"`
+	Message   string `json:"message,omitempty"`
+	Traceback string `json:"traceback,omitempty"`
+}
+
+// refusal is the result of a call that ran nothing.
+func (v view) refusal(why error, notices []string) *mcp.CallToolResult {
+	text := cutMiddle(why.Error(), v.budget)
+	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{mcp.NewTextContent(text)}}
+	if v.structured {
+		res.StructuredContent = structured{
+			Status: statusNotRun, Error: &structuredError{Message: text}, Notices: notices,
+		}
+	}
+	return v.withNotices(res, notices)
+}
+
+// result is what an agent gets to see of a run. What bridged itself has to say
+// stands in content blocks of its own, which no print can imitate.
+func (v view) result(r sandbox.Result) *mcp.CallToolResult {
+	out := split(r.Output)
+	rich, left := v.rich(r.Rich)
+	r.Notices = append(r.Notices, left...)
+	text, cut := v.text(out, r)
+	if cut > 0 {
+		r.Notices = append(r.Notices, fmt.Sprintf("%d characters were cut out of the middle of what is shown; the session still has the values: print slices, or filter before printing (the last value is _)", cut))
+	}
+	if r.Cut > 0 {
+		r.Notices = append(r.Notices, fmt.Sprintf("%d bytes of output were dropped because there was too much of it; print less, or write it to a file in /workspace and read parts", r.Cut))
+	}
+	notices := boundNotices(r.Notices)
+	res := &mcp.CallToolResult{IsError: r.Status != sandbox.StatusOK}
+	if out.background != "" {
+		res.Content = append(res.Content, mcp.NewTextContent("Output of code that an earlier call left running:\n"+cutMiddle(out.background, v.budget/4)))
+	}
+	if text != "" {
+		res.Content = append(res.Content, mcp.NewTextContent(text))
+	}
+	res.Content = append(res.Content, rich...)
+	if v.structured {
+		res.StructuredContent = v.structure(out, r, notices)
+	}
+	return v.withNotices(res, append(headline(r), notices...))
+}
+
+// headline says how a run ended, if the traceback does not.
+func headline(r sandbox.Result) []string {
+	var lines []string
+	switch r.Status {
+	case sandbox.StatusTimeout:
+		lines = append(lines, fmt.Sprintf("timeout: the code was stopped after %.1f s", r.Duration.Seconds()))
+	case sandbox.StatusInterrupted:
+		lines = append(lines, fmt.Sprintf("interrupted after %.1f s", r.Duration.Seconds()))
+	case sandbox.StatusLost:
+		lines = append(lines, fmt.Sprintf("lost: the sandbox ended after %.1f s, before the code did", r.Duration.Seconds()))
+	}
+	if r.StateLost != "" {
+		lines = append(lines, "state lost: "+cutMiddle(r.StateLost, maxNotice))
+	}
+	return lines
+}
+
+// withNotices appends the notices as one block and makes sure that the content
+// is not empty, which some agents take for a failure.
+func (v view) withNotices(res *mcp.CallToolResult, notices []string) *mcp.CallToolResult {
+	if len(notices) > 0 {
+		res.Content = append(res.Content, mcp.NewTextContent("[bridged] "+strings.Join(notices, "\n[bridged] ")))
+	}
+	if len(res.Content) == 0 {
+		res.Content = append(res.Content, mcp.NewTextContent("(no output)"))
+	}
+	return res
+}
+
+func boundNotices(notices []string) []string {
+	left := len(notices) - maxNotices
+	if left > 0 {
+		notices = notices[:maxNotices]
+	}
+	out := make([]string, 0, len(notices)+1)
+	for _, n := range notices {
+		out = append(out, cutMiddle(strings.ReplaceAll(n, "\n", " "), maxNotice))
+	}
+	if left > 0 {
+		out = append(out, fmt.Sprintf("%d more notices were left out", left))
+	}
+	return out
+}
+
+// printed is a run's output, taken apart.
+type printed struct {
+	all        string // stdout and stderr as they came
+	stdout     string
+	stderr     string
+	background string
+}
+
+func split(output []sandbox.Output) printed {
+	var all, stdout, stderr, background strings.Builder
+	for _, o := range output {
+		if o.Background {
+			background.WriteString(o.Text)
+			continue
+		}
+		all.WriteString(o.Text)
+		if o.Stream == sandbox.Stderr {
+			stderr.WriteString(o.Text)
+			continue
+		}
+		stdout.WriteString(o.Text)
+	}
+	return printed{all.String(), stdout.String(), stderr.String(), background.String()}
+}
+
+// text puts together the output, the value and the traceback, and says how many
+// characters it had to leave out.
+func (v view) text(out printed, r sandbox.Result) (string, int) {
+	parts, cut := fit(v.budget, out.all, r.Value, trace(r.Error))
+	var b strings.Builder
+	for _, p := range parts {
+		if p == "" {
+			continue
+		}
+		if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), cut
+}
+
+// trace is what to show of an exception.
+func trace(e *sandbox.PyError) string {
+	switch {
+	case e == nil:
+		return ""
+	case e.Traceback != "":
+		return e.Traceback
+	case e.Message == "":
+		return e.Type
+	}
+	return e.Type + ": " + e.Message
+}
+
+func (v view) structure(out printed, r sandbox.Result, notices []string) structured {
+	var e sandbox.PyError
+	if r.Error != nil {
+		e = *r.Error
+	}
+	parts, _ := fit(v.budget, out.stdout, out.stderr, r.Value, e.Traceback, e.Message)
+	s := structured{
+		Status:     string(r.Status),
+		Stdout:     parts[0],
+		Stderr:     parts[1],
+		Background: cutMiddle(out.background, v.budget/4),
+		Result:     parts[2],
+		Notices:    notices,
+		StateLost:  cutMiddle(r.StateLost, maxNotice),
+		DurationMS: r.Duration.Milliseconds(),
+	}
+	if r.Error != nil {
+		s.Error = &structuredError{Type: cutMiddle(e.Type, maxNotice), Message: parts[4], Traceback: parts[3]}
+	}
+	return s
+}
+
+// rich turns pictures and sounds into content, and says what it left out.
+func (v view) rich(shown []sandbox.Rich) (content []mcp.Content, left []string) {
+	size := 0
+	for i, r := range shown {
+		if len(content) == maxRich {
+			left = append(left, fmt.Sprintf("%d pictures were left out: a result has at most %d", len(shown)-i, maxRich))
+			break
+		}
+		if size+len(r.Data) > maxRichBytes {
+			left = append(left, fmt.Sprintf("%s of %d bytes was left out: a result has at most %d bytes of pictures; draw it smaller or with a lower dpi", r.MIME, len(r.Data), maxRichBytes))
+			continue
+		}
+		block, ok := v.block(r)
+		if !ok {
+			left = append(left, fmt.Sprintf("%s of %d bytes was left out: agents can't show it", brief(r.MIME), len(r.Data)))
+			continue
+		}
+		size += len(r.Data)
+		content = append(content, block)
+	}
+	return content, left
+}
+
+func (v view) block(r sandbox.Rich) (mcp.Content, bool) {
+	switch r.MIME {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return mcp.NewImageContent(base64.StdEncoding.EncodeToString(r.Data), r.MIME), true
+	case "audio/wav", "audio/mpeg", "audio/ogg", "audio/flac":
+		return mcp.NewAudioContent(base64.StdEncoding.EncodeToString(r.Data), r.MIME), v.audio
+	}
+	return nil, false
+}

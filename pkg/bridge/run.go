@@ -1,0 +1,82 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/bridged/bridged/pkg/sandbox"
+)
+
+// lostSession is what an agent is told whose shim has lost its daemon.
+const lostSession = "bridged was restarted: variables, imports and functions of earlier calls are gone. Run what you still need again."
+
+// runPython answers a call of the tool. Everything that goes wrong is a result
+// that the model can read, never a protocol error.
+func (s *session) runPython(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	s.calls.Add(1)
+	s.running.Add(1)
+	defer s.running.Add(-1)
+	view := viewOf(ctx, s.srv.opts.TextBudget)
+	a, err := parseArgs(req.Params.RawArguments, limits{s.srv.opts.MaxCode, s.srv.opts.MaxTimeout})
+	if err != nil {
+		return view.refusal(err, nil), nil
+	}
+	res, err := s.run(ctx, a)
+	if err != nil {
+		return view.refusal(err, a.notices), nil
+	}
+	res.Notices = append(a.notices, res.Notices...)
+	return view.result(res), nil
+}
+
+// run loads the servers and runs the code. An error means that nothing ran.
+func (s *session) run(ctx context.Context, a args) (sandbox.Result, error) {
+	ws, err := s.desk.get(ctx)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	p := newProgress(ctx, s.w.offer)
+	defer p.close()
+	if len(a.servers) > 0 {
+		if err := ws.Load(ctx, a.servers); err != nil {
+			return sandbox.Result{}, explain(ctx, err)
+		}
+	}
+	res, err := ws.Run(ctx, sandbox.Request{Code: a.code, Timeout: a.timeout}, p.output)
+	if err != nil {
+		return sandbox.Result{}, explain(ctx, err)
+	}
+	if s.hello.Session != "" && !s.toldLost.Swap(true) && res.StateLost == "" {
+		res.Notices = append([]string{lostSession}, res.Notices...)
+	}
+	return res, nil
+}
+
+// explain puts the reason of an ended request in the place of the bare
+// "context canceled".
+func explain(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("nothing ran: %w", cause)
+	}
+	return err
+}
+
+// A view says what of a result a client's protocol version has room for.
+type view struct {
+	budget     int  // bytes of text
+	structured bool // structuredContent, since 2025-06-18
+	audio      bool // audio content, since 2025-03-26
+}
+
+func viewOf(ctx context.Context, budget int) view {
+	v := server.RequestProtocolVersion(ctx)
+	return view{
+		budget:     budget,
+		structured: v == "" || v >= mcp.ProtocolVersion20250618,
+		audio:      v == "" || v >= mcp.ProtocolVersion20250326,
+	}
+}

@@ -1,0 +1,197 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Options configure a [Server]. Zero fields have the defaults written beside
+// them.
+type Options struct {
+	Version     string         // of this release
+	MaxTimeout  time.Duration  // cap of run_python's timeout; 0 means 120s
+	MaxCode     int            // bytes of code in a call; 0 means 4 MiB
+	MaxMessage  int            // bytes of a message from an agent; 0 means 16 MiB
+	MaxRequests int            // requests at once in a session; 0 means 64
+	MaxSessions int            // sessions at once; 0 means 256
+	TextBudget  int            // bytes of text in a result; 0 means 16000
+	Logger      zerolog.Logger // the zero value writes nothing
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxTimeout = cmp.Or(o.MaxTimeout, 120*time.Second)
+	o.MaxCode = cmp.Or(o.MaxCode, 4<<20)
+	o.MaxMessage = cmp.Or(o.MaxMessage, 16<<20)
+	o.MaxRequests = cmp.Or(o.MaxRequests, 64)
+	o.MaxSessions = cmp.Or(o.MaxSessions, 256)
+	o.TextBudget = cmp.Or(o.TextBudget, 16000)
+	return o
+}
+
+// Why sessions and requests end.
+var (
+	errClientGone = errors.New("the agent hung up")
+	errShutdown   = errors.New("the daemon is shutting down")
+	errCancelled  = errors.New("cancelled by the agent")
+)
+
+// acceptPause is the wait after an accept that ran out of file descriptors.
+const acceptPause = 100 * time.Millisecond
+
+// A Server serves agents. Make one with [NewServer].
+type Server struct {
+	open Opener
+	opts Options
+
+	mu       sync.Mutex // guards sessions
+	sessions map[*session]struct{}
+}
+
+// NewServer returns a Server whose sessions run code in what open returns.
+func NewServer(open Opener, opts Options) *Server {
+	return &Server{open: open, opts: opts.withDefaults(), sessions: map[*session]struct{}{}}
+}
+
+// Serve accepts connections from ln, one session each, until ctx ends or ln
+// fails. Then it closes ln, cancels what runs, tells the agents, and returns
+// when every session is closed. The error is nil if ctx ended.
+func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var sessions sync.WaitGroup
+	defer sessions.Wait()
+	defer cancel(errShutdown)
+	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // Accept reports it
+	defer stop()
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case err == nil:
+			sessions.Go(func() { s.serveConn(ctx, conn) }) // ends with conn or ctx
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accepting agents: %w", err)
+		default:
+			s.opts.Logger.Warn().Err(err).Msg("accept agent")
+			pause(ctx, acceptPause)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// serveConn owns conn.
+func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
+	defer conn.Close() //nolint:errcheck // it was written to or is broken
+	hangUp := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	lines := newLineReader(conn, MaxHello)
+	hello, err := readHello(conn, lines)
+	if !hangUp() {
+		return
+	}
+	if err != nil {
+		s.refuse(conn, err)
+		return
+	}
+	lines.max = s.opts.MaxMessage
+	// From here on a shutdown only ends the reading, so that answers get out.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	ses := newSession(ctx, s, conn, hello)
+	if err := s.admit(ses); err != nil {
+		s.refuse(conn, err)
+		return
+	}
+	defer s.forget(ses)
+	if err := s.greet(conn, ses.id); err != nil {
+		s.opts.Logger.Debug().Err(err).Msg("greet shim")
+		return
+	}
+	log := s.opts.Logger.With().Str("session", ses.id[:8]).Logger()
+	log.Info().Int("pid", hello.PID).Str("cwd", hello.CWD).Msg("agent connected")
+	ses.serve(lines)
+	log.Info().Int64("calls", ses.calls.Load()).Msg("agent gone")
+}
+
+func (s *Server) admit(ses *session) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.sessions) >= s.opts.MaxSessions {
+		return fmt.Errorf("%d sessions are open, which is the limit; close an agent and try again", len(s.sessions))
+	}
+	s.sessions[ses] = struct{}{}
+	return nil
+}
+
+func (s *Server) forget(ses *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, ses)
+}
+
+func (s *Server) greet(conn net.Conn, id string) error {
+	return writeWelcome(conn, welcome{Wire: WireVersion, Version: s.opts.Version, Session: id})
+}
+
+// refuse tells a shim why it is not served.
+func (s *Server) refuse(conn net.Conn, why error) {
+	s.opts.Logger.Warn().Err(why).Msg("refuse shim")
+	if err := writeWelcome(conn, welcome{Wire: WireVersion, Error: why.Error()}); err != nil {
+		s.opts.Logger.Debug().Err(err).Msg("tell shim why")
+	}
+}
+
+func writeWelcome(conn net.Conn, w welcome) error {
+	line, err := encodeLine(w)
+	if err != nil {
+		return err
+	}
+	if err := conn.SetWriteDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return fmt.Errorf("answering hello: %w", err)
+	}
+	if _, err := conn.Write(line); err != nil {
+		return fmt.Errorf("answering hello: %w", err)
+	}
+	return nil
+}
+
+// SessionInfo is what is known of a session, for people who watch over it.
+type SessionInfo struct {
+	ID            string
+	ClientName    string // as the agent said; "" before it has
+	ClientVersion string
+	PID           int    // of the shim
+	CWD           string // of the agent
+	Since         time.Time
+	Calls         int64 // of run_python, begun
+	Running       int   // of run_python, now, queued ones counted
+}
+
+// Sessions returns the open sessions, the oldest first.
+func (s *Server) Sessions() []SessionInfo {
+	s.mu.Lock()
+	infos := make([]SessionInfo, 0, len(s.sessions))
+	for ses := range s.sessions {
+		infos = append(infos, ses.info())
+	}
+	s.mu.Unlock()
+	slices.SortFunc(infos, func(a, b SessionInfo) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+	})
+	return infos
+}

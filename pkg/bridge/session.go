@@ -1,0 +1,322 @@
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"github.com/rs/zerolog"
+)
+
+const (
+	// drainGrace is how long requests may finish after the agent closed its
+	// side, so that a script which pipes requests in gets its answers.
+	drainGrace = time.Second
+
+	// flushGrace bounds the writing of last answers.
+	flushGrace = time.Second
+)
+
+// A session is one connection of a shim.
+type session struct {
+	id     string
+	hello  Hello
+	since  time.Time
+	conn   net.Conn
+	srv    *Server
+	log    zerolog.Logger
+	mcp    *server.MCPServer
+	client *clientSession
+	desk   *desk
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	w        *writer
+	slots    chan struct{} // holds one token per request under way
+	requests sync.WaitGroup
+	helpers  sync.WaitGroup
+	counter  int64 // ids towards mcp-go; used by the reading goroutine alone
+	calls    atomic.Int64
+	running  atomic.Int64
+	toldLost atomic.Bool // the agent knows that its earlier session is gone
+
+	mu       sync.Mutex // guards inflight and what it holds
+	inflight map[string]*request
+}
+
+// A request is one that is not answered yet.
+type request struct {
+	cancel    context.CancelCauseFunc
+	cancelled bool
+}
+
+func newSession(ctx context.Context, srv *Server, conn net.Conn, hello Hello) *session {
+	id := newSessionID()
+	s := &session{
+		id:       id,
+		hello:    hello,
+		since:    time.Now(),
+		conn:     conn,
+		srv:      srv,
+		log:      srv.opts.Logger.With().Str("session", id[:8]).Logger(),
+		client:   newClientSession(id),
+		slots:    make(chan struct{}, srv.opts.MaxRequests),
+		inflight: map[string]*request{},
+	}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.desk = newDesk(s.ctx, srv.open, hello)
+	s.mcp = newMCP(s)
+	return s
+}
+
+// newSessionID returns 144 random bits.
+func newSessionID() string {
+	var b [18]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// serve reads messages until the agent hangs up or the daemon shuts down, then
+// ends what still runs and frees everything but the connection.
+func (s *session) serve(lines *lineReader) {
+	s.w = newWriter(s.conn, writeTimeout, maxQueued)
+	ctx := s.mcp.WithContext(s.ctx, s.client)
+	s.helpers.Go(s.forwardNotes)                   // ends with s.ctx
+	s.helpers.Go(func() { s.desk.prepare(s.log) }) // ends with s.ctx at the latest
+	err := s.read(ctx, lines)
+	s.log.Debug().Err(err).Msg("session's input ended")
+	if s.ctx.Err() == nil {
+		s.drain()
+	}
+	s.cancel(errClientGone)
+	s.requests.Wait()
+	s.helpers.Wait()
+	s.w.close(flushGrace)
+	s.desk.close()
+}
+
+// drain gives requests that are under way a moment to finish.
+func (s *session) drain() {
+	done := make(chan struct{})
+	go func() { s.requests.Wait(); close(done) }() // ends with the requests
+	t := time.NewTimer(drainGrace)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-s.ctx.Done():
+	case <-t.C:
+	case <-s.w.done: // nobody would hear the answers
+	}
+}
+
+// read handles lines until there are no more and says why.
+func (s *session) read(ctx context.Context, lines *lineReader) error {
+	for {
+		line, err := lines.next()
+		if err != nil && s.ctx.Err() != nil {
+			return context.Cause(s.ctx)
+		}
+		var long *longLine
+		if errors.As(err, &long) {
+			s.refuse(&fault{id: long.id, code: codeInvalidRequest, text: fmt.Sprintf(
+				"the message has %d bytes and the limit is %d; send less, for example read big data from a file or server inside the code",
+				long.size, s.srv.opts.MaxMessage)})
+			continue
+		}
+		if line = trimSpace(line); len(line) > 0 {
+			s.handleLine(ctx, line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) handleLine(ctx context.Context, line []byte) {
+	ms, faults := parseLine(line)
+	for _, f := range faults {
+		s.refuse(f)
+	}
+	for _, m := range ms {
+		s.handle(ctx, m)
+	}
+}
+
+func (s *session) refuse(f *fault) { s.send(newFaultAnswer(f)) }
+
+// send queues a message; nil is none.
+func (s *session) send(v any) {
+	if v == nil {
+		return
+	}
+	line, err := encodeLine(v)
+	if err != nil {
+		s.log.Error().Err(err).Msg("encode message")
+		return
+	}
+	if err := s.w.send(line); err != nil {
+		s.log.Debug().Err(err).Msg("send message")
+	}
+}
+
+// handle deals with one message. Only the reading goroutine calls it.
+func (s *session) handle(ctx context.Context, m message) {
+	s.counter++
+	switch {
+	case m.method == "":
+		// An answer. We ask the agent nothing, so it answers nothing of ours.
+	case m.id == nil && m.method == string(mcp.MethodNotificationCancelled):
+		s.cancelRequest(m.params)
+	case m.id == nil:
+		s.dispatch(ctx, m, s.counter)
+	case m.method == string(mcp.MethodInitialize):
+		m.params = withVersion(m.params)
+		s.send(s.dispatch(ctx, m, s.counter))
+	case m.method == string(mcp.MethodPing):
+		s.send(s.dispatch(ctx, m, s.counter))
+	default:
+		s.start(ctx, m)
+	}
+}
+
+// start handles a request on a goroutine of its own, if there is room.
+func (s *session) start(ctx context.Context, m message) {
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		s.refuse(&fault{m.id, codeBusy, fmt.Sprintf(
+			"busy: %d requests of this connection are not answered yet; wait for one, then try again", cap(s.slots))})
+		return
+	}
+	key := idKey(m.id)
+	ctx, cancel := context.WithCancelCause(ctx)
+	if !s.track(key, &request{cancel: cancel}) {
+		cancel(nil)
+		<-s.slots
+		s.refuse(&fault{m.id, codeInvalidRequest, "a request with this id is not answered yet; use every id once"})
+		return
+	}
+	n := s.counter
+	s.requests.Go(func() { // ends when the request is answered or its ctx has ended
+		defer func() { <-s.slots }()
+		defer cancel(nil)
+		reply := s.dispatch(ctx, m, n)
+		if s.untrack(key) {
+			return
+		}
+		s.send(reply)
+	})
+}
+
+func (s *session) track(key string, r *request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, taken := s.inflight[key]; taken {
+		return false
+	}
+	s.inflight[key] = r
+	return true
+}
+
+// untrack forgets a request and reports whether it was cancelled.
+func (s *session) untrack(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.inflight[key]
+	delete(s.inflight, key)
+	return r.cancelled
+}
+
+// cancelRequest ends the request that a notification names. One that names none
+// came too late, and is ignored as the protocol wants.
+func (s *session) cancelRequest(params json.RawMessage) {
+	var p struct {
+		RequestID json.RawMessage `json:"requestId"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil || !legalID(p.RequestID) {
+		s.log.Debug().Err(err).Msg("cancellation without a request id")
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.inflight[idKey(p.RequestID)]; ok {
+		r.cancelled = true
+		r.cancel(errCancelled)
+	}
+}
+
+// dispatch has mcp-go handle a message and returns the answer under the
+// message's own id. A panic is an internal error of that request alone.
+func (s *session) dispatch(ctx context.Context, m message, n int64) (reply any) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Str("method", m.method).Msg("handle message")
+			reply = newFaultAnswer(&fault{m.id, codeInternal, "internal error of bridged; its log has the details"})
+		}
+	}()
+	ctx = withProgressToken(ctx, m)
+	if m.method == string(mcp.MethodSubscriptionsListen) {
+		s.client.subscription(n, m.id)
+		defer s.client.subscription(n, nil)
+	}
+	resp := s.mcp.HandleMessage(ctx, m.renumbered(n))
+	s.sendNotes() // what mcp-go sent before it answered goes first
+	switch r := resp.(type) {
+	case mcp.JSONRPCResponse:
+		return answer{JSONRPC: "2.0", ID: m.id, Result: s.client.restore(r.Result)}
+	case mcp.JSONRPCError:
+		return answer{JSONRPC: "2.0", ID: m.id, Error: r.Error}
+	case nil:
+		return nil
+	}
+	return newFaultAnswer(&fault{m.id, codeInternal, fmt.Sprintf("internal error of bridged: an answer of type %T", resp)})
+}
+
+// forwardNotes sends mcp-go's notifications until the session ends.
+func (s *session) forwardNotes() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case n := <-s.client.notes:
+			s.send(s.client.restoreNote(n))
+		}
+	}
+}
+
+// sendNotes sends the notifications that are waiting.
+func (s *session) sendNotes() {
+	for {
+		select {
+		case n := <-s.client.notes:
+			s.send(s.client.restoreNote(n))
+		default:
+			return
+		}
+	}
+}
+
+func (s *session) info() SessionInfo {
+	who := s.client.GetClientInfo()
+	return SessionInfo{
+		ID:            s.id,
+		ClientName:    who.Name,
+		ClientVersion: who.Version,
+		PID:           s.hello.PID,
+		CWD:           s.hello.CWD,
+		Since:         s.since,
+		Calls:         s.calls.Load(),
+		Running:       int(s.running.Load()),
+	}
+}

@@ -1,0 +1,30 @@
+package bridge
+
+import (
+	"context"
+
+	"github.com/bridged/bridged/pkg/sandbox"
+)
+
+// A Workspace is where one session's code runs.
+type Workspace interface {
+	// Run runs code and reports what it came to, whatever that is. An error
+	// means that nothing ran, and its text tells an agent why and what to do.
+	// Output is reported while the code runs, from one goroutine, and never
+	// after Run has returned. Several calls may be made at once; they run one
+	// after the other. When ctx ends the code is interrupted.
+	Run(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error)
+	// Load makes servers reachable from the next Run on. The error's text
+	// tells an agent which could not be loaded and what to do.
+	Load(ctx context.Context, names []string) error
+	// Servers returns the names of the servers that Load would accept, sorted.
+	// It answers at once with what is known.
+	Servers() []string
+	// Close ends what still runs and frees everything. It may be called once.
+	Close()
+}
+
+// An Opener makes a session's [Workspace] when a shim has said hello. It should
+// be quick: it delays the session's first call, though not its initialize. After
+// an error it is asked again at the next call.
+type Opener func(ctx context.Context, hello Hello) (Workspace, error)

@@ -1,0 +1,155 @@
+package bridge
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// maxQueued bounds the answers that wait for a slow client, in bytes.
+	// Past it senders wait; one message larger than that still passes alone.
+	maxQueued = 32 << 20
+
+	// maxQueuedProgress is how much may wait before progress is dropped. The
+	// client is behind then, and newer progress says more than older.
+	maxQueuedProgress = 256 << 10
+
+	// writeChunk is how much is written per deadline, so that a slow client
+	// that still reads is told apart from one that does not.
+	writeChunk = 64 << 10
+
+	// writeTimeout is how long a client may read nothing before it is hung up
+	// on. An agent that was suspended for a minute is not dead.
+	writeTimeout = 2 * time.Minute
+)
+
+// errWriterClosed means that the connection takes no more messages.
+var errWriterClosed = errors.New("connection closed")
+
+// A writer sends lines to a client in order, from a queue. Its methods may be
+// called from several goroutines.
+type writer struct {
+	conn    net.Conn
+	timeout time.Duration
+	limit   int
+	done    chan struct{} // closed when run has returned
+
+	mu     sync.Mutex // guards the fields below
+	queue  [][]byte
+	queued int // bytes in queue and in the write under way
+	closed bool
+	change sync.Cond // broadcast when the fields above change
+}
+
+// newWriter starts a writer. The caller must close it.
+func newWriter(conn net.Conn, timeout time.Duration, limit int) *writer {
+	w := &writer{conn: conn, timeout: timeout, limit: limit, done: make(chan struct{})}
+	w.change.L = &w.mu
+	go w.run() // ends on close or at the first error
+	return w
+}
+
+// send queues a line, waiting for room. It does not wait for the client.
+func (w *writer) send(line []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.closed && w.queued > 0 && w.queued+len(line) > w.limit {
+		w.change.Wait()
+	}
+	return w.pushLocked(line)
+}
+
+// offer queues a line if the client is not behind, and drops it otherwise. It
+// never waits.
+func (w *writer) offer(line []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queued+len(line) <= maxQueuedProgress {
+		_ = w.pushLocked(line) // a closed connection needs no progress
+	}
+}
+
+func (w *writer) pushLocked(line []byte) error {
+	if w.closed {
+		return errWriterClosed
+	}
+	w.queue = append(w.queue, line)
+	w.queued += len(line)
+	w.change.Broadcast()
+	return nil
+}
+
+// close lets the queue be written for at most grace, then ends the writer and
+// waits for it. It does not close the connection.
+func (w *writer) close(grace time.Duration) {
+	w.mu.Lock()
+	w.closed = true
+	w.change.Broadcast()
+	w.mu.Unlock()
+	select {
+	case <-w.done:
+		return
+	case <-time.After(grace):
+	}
+	_ = w.conn.SetWriteDeadline(time.Unix(1, 0)) // fails only if it is closed, which ends run too
+	_ = w.conn.Close()
+	<-w.done
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	for {
+		line, ok := w.pop()
+		if !ok {
+			return
+		}
+		err := w.write(line)
+		w.finish(len(line), err)
+		if err != nil {
+			_ = w.conn.Close() // ends the reader as well
+			return
+		}
+	}
+}
+
+func (w *writer) pop() ([]byte, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) == 0 && !w.closed {
+		w.change.Wait()
+	}
+	if len(w.queue) == 0 {
+		return nil, false
+	}
+	line := w.queue[0]
+	w.queue[0] = nil
+	w.queue = w.queue[1:]
+	return line, true
+}
+
+func (w *writer) finish(n int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queued -= n
+	if err != nil {
+		w.closed = true
+		w.queue, w.queued = nil, 0
+	}
+	w.change.Broadcast()
+}
+
+func (w *writer) write(line []byte) error {
+	for len(line) > 0 {
+		n := min(len(line), writeChunk)
+		if err := w.conn.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+			return err
+		}
+		if _, err := w.conn.Write(line[:n]); err != nil {
+			return err
+		}
+		line = line[n:]
+	}
+	return nil
+}
