@@ -1,2 +1,61 @@
-// Package sandbox runs Python in warm containers.
+// Package sandbox runs Python in warm, hardened containers.
+//
+//	Pool ──Lease──▶ Sandbox ◀──runs code── Session
+//	                  │ frames on the container's stdin and stdout
+//	                  ▼
+//	               harness (images/harness), the code, its RPC
+//
+// A [Sandbox] is one container with a live Python in it. A [Pool] keeps some
+// warm, each attested before it may be leased. A [Session] leases one, runs
+// code in it in order, and says so when it was lost. A sandbox serves one
+// session and is never reused: it has run a stranger's code, and proving it
+// clean costs more than a launch.
+//
+// # Start
+//
+// The container's command is a short Python program (images/harness/boot.py)
+// that reads, from stdin, one line
+//
+//	bridged-boot NONCE LENGTH
+//
+// and LENGTH bytes of harness. What comes before that line is skipped, so
+// bytes that an engine puts into the stream do no harm. The harness answers
+// with a hello frame that holds NONCE; what comes before that is skipped too,
+// within maxPreamble. The daemon compares the posture in it with the Spec,
+// sends config, and waits for ready.
+//
+// # Frames
+//
+// A frame is one JSON object on one line, ended by a newline. Neither side
+// sends any other byte below 0x20, so no engine's detach keys can occur. A
+// frame has at most maxFrame bytes in either direction, newline included. A
+// line that is too long or no frame is skipped; after maxJunk of them the
+// sandbox is killed. Every frame has a field "t", its type.
+//
+// From the daemon:
+//
+//	config     imports [name], output (bytes a run may print before the middle
+//	           is cut), limit_memory (bytes), limit_pids (0: the engine does it)
+//	run        run (number, rising from 1), code, servers [{name, alias}]
+//	interrupt  run; one that is over is left alone
+//	reply      id, and either result (any JSON) or error {code, message, data}
+//	ping       id
+//
+// From the harness:
+//
+//	hello      nonce, protocol (1), python (version), posture
+//	ready      imports {name: seconds, or a text that says why not}
+//	output     run (0: none), parts [[1 or 2, text]] (stdout or stderr, in the
+//	           order written), cut (bytes left out before them), background
+//	           (written by what an earlier run left running)
+//	rich       run, mime, data (base64)
+//	rpc        id (rising from 1), method, params; the methods are in pkg/proxy
+//	cancel     id of an rpc whose answer is no longer wanted
+//	done       run, status (ok, error, interrupted), value, error {type,
+//	           message, traceback}, notices [text]; last frame of a run
+//	pong       id
+//	end        code or signal, oom (processes killed for memory); last of all
+//
+// The sandbox is hostile: it can forge any of these. A frame is only ever
+// taken to speak of its own sandbox, its own run and its own calls.
 package sandbox

@@ -27,7 +27,8 @@ const (
 type Output struct {
 	Stream     int // Stdout or Stderr
 	Text       string
-	Background bool // written by what an earlier run left running
+	Background bool  // written by what an earlier run left running
+	Cut        int64 // bytes of output left out just before Text
 }
 
 // Rich is something shown other than by printing it, such as a picture.
@@ -64,6 +65,6 @@ type Result struct {
 	Error     *PyError // set when Status is StatusError, and on interrupts if known
 	Notices   []string // what the caller should know besides, one sentence each
 	StateLost string   // why variables are gone from the next call on; "" if they are kept
-	Cut       int64    // bytes of output left out of Output
+	Cut       int64    // bytes of output left out of Output, in all
 	Duration  time.Duration
 }

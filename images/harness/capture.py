@@ -1,0 +1,356 @@
+"""Catches everything that is printed, at every level, in the order written.
+
+Python's sys.stdout and sys.stderr write straight into a buffer here. What C
+code and subprocesses write to fds 1 and 2 comes through two pipes, which are
+emptied before each Python-level write, so that the two kinds keep their
+order. The buffer lies in memory shared with the container's first process,
+which sends what is left of it if this process dies: nothing printed is lost
+to os._exit, a segmentation fault or SIGKILL.
+
+A run may send `head` bytes; after that only the last `TAIL` bytes of each
+stream are kept, and the rest is counted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import mmap
+import os
+import select
+import struct
+import threading
+from contextvars import ContextVar
+from typing import Any, Callable
+
+from .wire import Frame, Shield, Wire
+
+BUFFER = 1 << 16
+TAIL = 1 << 15
+FLUSH_MS = 20  # how long printed text may wait for company while code runs
+_CHUNK = 1 << 16
+_PIPE = 1 << 20
+_DRAIN = 64  # reads of a pipe in one go, so that a flood cannot hold a print
+
+_USED = struct.Struct("<I")
+_CUT = struct.Struct("<QQ")  # bytes that went into the tail of stdout and stderr
+_RECORD = struct.Struct("<BBII")  # stream, background, run, length
+_HEADER = 64
+_SIZE = _HEADER + BUFFER + 2 * TAIL
+
+# RUN is the number of the run that started the code at hand. Tasks inherit
+# it; threads get it from Thread.start.
+RUN: ContextVar[int] = ContextVar("bridged_run", default=0)
+
+
+class Shared:
+    """The buffer and the two tails, in memory that outlives this process."""
+
+    def __init__(self) -> None:
+        self._m = mmap.mmap(-1, _SIZE)
+
+    def put(self, stream: int, background: bool, run: int, data: bytes) -> bool:
+        """Appends one record; False if there is no room for it."""
+        (used,) = _USED.unpack_from(self._m, 0)
+        end = used + _RECORD.size + len(data)
+        if end > BUFFER:
+            return False
+        at = _HEADER + used
+        _RECORD.pack_into(self._m, at, stream, background, run, len(data))
+        self._m[at + _RECORD.size : _HEADER + end] = data
+        _USED.pack_into(self._m, 0, end)
+        return True
+
+    def take(self) -> list[Frame]:
+        """Empties the buffer into output frames."""
+        (used,) = _USED.unpack_from(self._m, 0)
+        if not used:
+            return []
+        raw = self._m[_HEADER : _HEADER + min(used, BUFFER)]
+        _USED.pack_into(self._m, 0, 0)
+        frames: list[Frame] = []
+        at = 0
+        while at + _RECORD.size <= len(raw):
+            stream, background, run, size = _RECORD.unpack_from(raw, at)
+            at += _RECORD.size
+            _join(frames, run, bool(background), stream, raw[at : at + size].decode("utf-8", "backslashreplace"))
+            at += size
+        return frames
+
+    def spill(self, stream: int, data: bytes) -> None:
+        """Adds to a stream's tail, over its oldest bytes."""
+        totals = list(_CUT.unpack_from(self._m, 8))
+        total = totals[stream - 1]
+        totals[stream - 1] = total + len(data)
+        if len(data) > TAIL:
+            total += len(data) - TAIL
+            data = data[-TAIL:]
+        base = _HEADER + BUFFER + (stream - 1) * TAIL
+        at = total % TAIL
+        first = min(len(data), TAIL - at)
+        self._m[base + at : base + at + first] = data[:first]
+        self._m[base : base + len(data) - first] = data[first:]
+        _CUT.pack_into(self._m, 8, *totals)
+
+    def tails(self, run: int) -> list[Frame]:
+        """Empties both tails into frames that say how much was left out before them."""
+        frames: list[Frame] = []
+        for stream, total in zip((1, 2), _CUT.unpack_from(self._m, 8)):
+            if total:
+                frames.append(self._tail(stream, total, run))
+        _CUT.pack_into(self._m, 8, 0, 0)
+        return frames
+
+    def _tail(self, stream: int, total: int, run: int) -> Frame:
+        base = _HEADER + BUFFER + (stream - 1) * TAIL
+        if total <= TAIL:
+            data = self._m[base : base + total]
+        else:
+            at = total % TAIL
+            data = self._m[base + at : base + TAIL] + self._m[base : base + at]
+        skip = 0
+        while total > TAIL and skip < 4 and skip < len(data) and data[skip] & 0xC0 == 0x80:
+            skip += 1  # the rest of a character whose start is gone
+        text = data[skip:].decode("utf-8", "backslashreplace")
+        return {"t": "output", "run": run, "cut": total - len(data) + skip, "parts": [[stream, text]]}
+
+
+def _join(frames: list[Frame], run: int, background: bool, stream: int, text: str) -> None:
+    """Appends text, to the last frame and its last part where they match."""
+    last = frames[-1] if frames else None
+    if last is None or last["run"] != run or last.get("background", False) != background:
+        last = {"t": "output", "run": run, "parts": []}
+        if background:
+            last["background"] = True
+        frames.append(last)
+    parts = last["parts"]
+    if parts and parts[-1][0] == stream:
+        parts[-1][1] += text
+    else:
+        parts.append([stream, text])
+
+
+class Pipe:
+    """One of fds 1 and 2, as everything below Python's streams sees it."""
+
+    def __init__(self, stream: int) -> None:
+        self.stream = stream
+        self.read_fd, self.write_fd = os.pipe()
+        os.set_blocking(self.read_fd, False)
+        self.decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        _widen(self.write_fd)
+
+    def read(self) -> bytes | None:
+        """What is there now; None if nothing is."""
+        try:
+            return os.read(self.read_fd, _CHUNK) or None
+        except OSError:
+            return None
+
+
+def _widen(fd: int) -> None:
+    """Makes a pipe hold more, so that a burst need not wait for us."""
+    import fcntl
+
+    try:
+        fcntl.fcntl(fd, 1031, _PIPE)  # F_SETPIPE_SZ; named in fcntl only from 3.10 on
+    except OSError:
+        pass  # over the user's allowance: the default size works too
+
+
+class Stream(io.BufferedIOBase):
+    """The bytes layer below sys.stdout and sys.stderr."""
+
+    def __init__(self, write: Callable[[int, Any], int], number: int, name: str) -> None:
+        self._write_to = write
+        self._number = number
+        self.name = name
+        self.mode = "wb"
+
+    def write(self, data: Any) -> int:
+        return self._write_to(self._number, data)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._number
+
+    def isatty(self) -> bool:
+        return False
+
+
+class Capture:
+    """Owns fds 1 and 2 and Python's two streams. Safe for use by several threads."""
+
+    def __init__(self, wire: Wire, shield: Shield, shared: Shared, pipes: tuple[Pipe, Pipe]) -> None:
+        self._wire, self._shield, self._shared, self._pipes = wire, shield, shared, pipes
+        self._lock = threading.RLock()
+        self._poll = select.poll()
+        for p in pipes:
+            self._poll.register(p.read_fd, select.POLLIN)
+        self._wake_in, self._wake_out = os.pipe()
+        os.set_blocking(self._wake_out, False)
+        self._head = 1 << 20
+        self._left = self._head
+        self._run = 0  # the run at hand; 0 between runs
+        self._busy = False  # the pump flushes by the clock
+        self._pid = os.getpid()
+        self.stdout: io.TextIOWrapper
+        self.stderr: io.TextIOWrapper
+
+    def start(self, head: int) -> None:
+        """Points fds 1 and 2 here and starts the pump."""
+        self._head = self._left = head
+        for p in self._pipes:
+            os.dup2(p.write_fd, p.stream)
+            os.close(p.write_fd)
+        self.renew()
+        threading.Thread(target=self._pump, name="bridged-output", daemon=True).start()
+
+    def renew(self) -> None:
+        """Makes fresh sys.stdout and sys.stderr objects."""
+        self.stdout = self._text(1, "<stdout>")
+        self.stderr = self._text(2, "<stderr>")
+
+    def _text(self, number: int, name: str) -> io.TextIOWrapper:
+        raw = Stream(self.write, number, name)
+        return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
+
+    def begin(self, run: int) -> None:
+        """Starts a run: what was printed before it counts as background."""
+        with self._shield, self._lock:
+            self._drain()
+            frames = self._shared.take() + self._shared.tails(0)
+            self._run = run
+            self._left = self._head
+            self._busy = False
+        self._send(frames)
+
+    def finish(self) -> list[Frame]:
+        """Ends the run and returns its last output, for the caller to send."""
+        with self._shield, self._lock:
+            self._drain()
+            for p in self._pipes:
+                self._add(p.stream, False, p.decoder.decode(b"", True).encode())
+                p.decoder.reset()
+            frames = self._shared.take() + self._shared.tails(self._run)
+            self._run = 0
+            self._left = self._head
+            self._busy = False
+        return frames
+
+    def hurry(self) -> None:
+        """Tells the pump that the run at hand is a long one."""
+        if self._run and not self._busy:
+            self._busy = True
+            self._wake()
+
+    def write(self, stream: int, data: Any) -> int:
+        """Takes one Python-level write."""
+        data = bytes(data)
+        if self._pid != os.getpid():
+            return os.write(stream, data)  # a forked child: the pipes are still ours
+        with self._shield, self._lock:
+            self._drain()
+            self._add(stream, self._is_background(), data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Sends what is buffered."""
+        with self._shield, self._lock:
+            self._drain()
+            self._wire_all(self._shared.take())
+
+    def _is_background(self) -> bool:
+        if not self._run:
+            return True
+        origin = RUN.get() or getattr(threading.current_thread(), "_bridged_run", 0)
+        return origin not in (0, self._run)
+
+    def _add(self, stream: int, background: bool, data: bytes) -> None:
+        """Buffers data, within the run's budget. The caller holds the lock."""
+        if not data:
+            return
+        if len(data) > self._left:
+            keep = _boundary(data, self._left)
+            self._left = 0 if keep < self._left else self._left - keep
+            self._shared.spill(stream, data[keep:])
+            data = data[:keep]
+        self._left -= min(len(data), self._left)
+        while data:
+            end = _boundary(data, min(len(data), BUFFER // 2))
+            self._put(stream, background, data[:end])
+            data = data[end:]
+        if not self._run:
+            self._wake()
+
+    def _put(self, stream: int, background: bool, data: bytes) -> None:
+        if not self._shared.put(stream, background, self._run, data):
+            self._wire_all(self._shared.take())
+            self._shared.put(stream, background, self._run, data)
+
+    def _drain(self) -> None:
+        """Empties the pipes. The caller holds the lock."""
+        for _ in range(_DRAIN):
+            ready = self._poll.poll(0)
+            if not ready or not self._read(ready):
+                return
+
+    def _read(self, ready: list[tuple[int, int]]) -> bool:
+        got = False
+        for p in self._pipes:
+            if any(fd == p.read_fd for fd, _ in ready):
+                data = p.read()
+                if data:
+                    got = True
+                    self._add(p.stream, not self._run, p.decoder.decode(data).encode())
+        return got
+
+    def _wire_all(self, frames: list[Frame]) -> None:
+        for f in frames:
+            self._wire.send(f)
+
+    def _send(self, frames: list[Frame]) -> None:
+        with self._lock:
+            self._wire_all(frames)
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_out, b"x")
+        except OSError:
+            pass  # it is full, so the pump is awake
+
+    def _pump(self) -> None:
+        """Runs for ever: takes what comes through the pipes, and flushes by the clock."""
+        poll = select.poll()
+        for fd in (self._wake_in, *(p.read_fd for p in self._pipes)):
+            poll.register(fd, select.POLLIN)
+        while True:
+            events = poll.poll(FLUSH_MS if self._busy else None)
+            if any(fd == self._wake_in for fd, _ in events):
+                os.read(self._wake_in, 4096)
+            with self._lock:
+                self._drain()
+                if self._busy or not self._run:
+                    self._wire_all(self._shared.take())
+
+
+def _boundary(data: bytes, at: int) -> int:
+    """The last start of a character at or before at."""
+    while at > 0 and at < len(data) and data[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
+
+
+def leftovers(shared: Shared, pipes: tuple[Pipe, Pipe]) -> list[Frame]:
+    """What a dead process had printed and not sent, for the container's first process."""
+    frames = shared.take()
+    run = frames[-1]["run"] if frames else 0
+    for p in pipes:
+        for _ in range(_DRAIN):
+            data = p.read()
+            if not data:
+                break
+            _join(frames, run, False, p.stream, data.decode("utf-8", "backslashreplace"))
+    return frames + shared.tails(run)

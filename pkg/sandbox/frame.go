@@ -1,0 +1,169 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	// maxFrame bounds one frame in either direction. It protects the daemon's
+	// memory; the harness has the same number (MAX_FRAME in wire.py).
+	maxFrame = 32 << 20
+
+	// maxPreamble bounds what may come before the harness's hello: engines
+	// have been seen to put a few bytes there, never more than a screenful.
+	maxPreamble = 64 << 10
+
+	// readBuffer is one read's worth of frames; most fit several times over.
+	readBuffer = 64 << 10
+)
+
+// errLongFrame means that a line was longer than maxFrame and was skipped.
+var errLongFrame = errors.New("frame too long")
+
+// A frameReader reads lines of bounded length.
+type frameReader struct {
+	r   *bufio.Reader
+	max int
+	buf []byte
+}
+
+func newFrameReader(r io.Reader) *frameReader {
+	return &frameReader{r: bufio.NewReaderSize(r, readBuffer), max: maxFrame}
+}
+
+// next returns the next line without its newline. It is valid until the next
+// call. A line over the limit is skipped whole and is errLongFrame; the line
+// after it can be read.
+func (f *frameReader) next() ([]byte, error) {
+	f.buf = f.buf[:0]
+	long := false
+	for {
+		part, err := f.r.ReadSlice('\n')
+		if len(f.buf)+len(part) > f.max+1 {
+			long = true
+			f.buf = nil
+		}
+		if err == nil && len(f.buf) == 0 && !long {
+			return part[:len(part)-1], nil // the common case: no copy
+		}
+		if !long {
+			f.buf = append(f.buf, part...)
+		}
+		switch {
+		case err == nil && long:
+			return nil, errLongFrame
+		case err == nil:
+			return f.buf[:len(f.buf)-1], nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err // what is left of a last line is no frame
+		}
+	}
+}
+
+// An inFrame is any frame from the harness; which fields count depends on T.
+type inFrame struct {
+	T          string                     `json:"t"`
+	Run        int64                      `json:"run"`
+	ID         int64                      `json:"id"`
+	Nonce      string                     `json:"nonce"`
+	Protocol   int                        `json:"protocol"`
+	Python     string                     `json:"python"`
+	Posture    *Posture                   `json:"posture"`
+	Imports    map[string]json.RawMessage `json:"imports"`
+	Parts      []part                     `json:"parts"`
+	Cut        int64                      `json:"cut"`
+	Background bool                       `json:"background"`
+	MIME       string                     `json:"mime"`
+	Data       []byte                     `json:"data"`
+	Method     string                     `json:"method"`
+	Params     json.RawMessage            `json:"params"`
+	Status     string                     `json:"status"`
+	Value      string                     `json:"value"`
+	Error      *PyError                   `json:"error"`
+	Notices    []string                   `json:"notices"`
+	Code       *int                       `json:"code"`
+	Signal     string                     `json:"signal"`
+	OOM        int                        `json:"oom"`
+}
+
+// A part is a piece of output, [stream, text] on the wire.
+type part struct {
+	stream int
+	text   string
+}
+
+// UnmarshalJSON takes exactly a stream number and a text.
+func (p *part) UnmarshalJSON(data []byte) error {
+	pair := [2]any{&p.stream, &p.text}
+	if err := json.Unmarshal(data, &pair); err != nil {
+		return err
+	}
+	if p.stream != Stdout && p.stream != Stderr {
+		return fmt.Errorf("stream %d is neither stdout nor stderr", p.stream)
+	}
+	return nil
+}
+
+// parseFrame decodes one line.
+func parseFrame(line []byte) (inFrame, error) {
+	var f inFrame
+	if err := json.Unmarshal(line, &f); err != nil {
+		return inFrame{}, fmt.Errorf("decoding frame: %w", err)
+	}
+	if f.T == "" {
+		return inFrame{}, errors.New("decoding frame: no type")
+	}
+	f.Cut = max(f.Cut, 0)
+	return f, nil
+}
+
+// Frames to the harness.
+type (
+	configFrame struct {
+		T           string   `json:"t"`
+		Imports     []string `json:"imports"`
+		Output      int      `json:"output"`
+		LimitMemory int64    `json:"limit_memory,omitempty"`
+		LimitPids   int64    `json:"limit_pids,omitempty"`
+	}
+	runFrame struct {
+		T       string   `json:"t"`
+		Run     int64    `json:"run"`
+		Code    string   `json:"code"`
+		Servers []Server `json:"servers,omitempty"`
+	}
+	interruptFrame struct {
+		T   string `json:"t"`
+		Run int64  `json:"run"`
+	}
+	replyFrame struct {
+		T      string          `json:"t"`
+		ID     int64           `json:"id"`
+		Result json.RawMessage `json:"result,omitempty"`
+		Error  *replyError     `json:"error,omitempty"`
+	}
+	replyError struct {
+		Code    string          `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data,omitempty"`
+	}
+)
+
+// encode returns f as one line. It is an error if f is over maxFrame.
+func encode(f any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(f); err != nil {
+		return nil, fmt.Errorf("encoding frame: %w", err)
+	}
+	if b.Len() > maxFrame {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d fit", errLongFrame, b.Len(), maxFrame)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,299 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Conditions that callers test.
+var (
+	// ErrPoolClosed is returned by Lease after Close.
+	ErrPoolClosed = errors.New("pool is closed")
+	// ErrPoolFull is returned by Lease when as many sandboxes are in use as
+	// may be.
+	ErrPoolFull = errors.New("too many sandboxes are in use")
+)
+
+const (
+	// backoffMin and backoffMax bound the pauses between launches that fail.
+	// An engine that was restarted is tried again within backoffMax.
+	backoffMin = 500 * time.Millisecond
+	backoffMax = 15 * time.Second
+)
+
+// A LaunchFunc makes a sandbox, as [Launch] does.
+type LaunchFunc func(ctx context.Context) (*Sandbox, error)
+
+// PoolOptions configure a [Pool]. The zero value keeps no warm sandbox.
+type PoolOptions struct {
+	Warm   int            // sandboxes kept ready; 0 means launch on demand
+	Max    int            // sandboxes in all, leased ones included; 0 means 32
+	Logger zerolog.Logger // the zero value writes to nowhere
+}
+
+// A Pool keeps sandboxes warm. It is safe for concurrent use.
+type Pool struct {
+	launch LaunchFunc
+	opts   PoolOptions
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wake   chan struct{} // holds one token when the filler has something to do
+	done   sync.WaitGroup
+
+	mu       sync.Mutex // guards the fields below
+	warm     []*Sandbox
+	leased   map[*Sandbox]struct{}
+	creating int
+	failures int   // launches failed in a row
+	lastErr  error // of the last launch, nil if it worked
+	closed   bool
+}
+
+// PoolStatus is a snapshot of a [Pool].
+type PoolStatus struct {
+	Target, Max            int
+	Warm, Leased, Creating int
+	Failures               int      // launches failed in a row
+	LastError              string   // of the last launch, "" if it worked
+	Degraded               []string // limits that the engine does not set itself
+}
+
+// NewPool starts to fill a pool with what launch makes. The caller must Close
+// it.
+func NewPool(launch LaunchFunc, o PoolOptions) *Pool {
+	if o.Max == 0 {
+		o.Max = 32
+	}
+	p := &Pool{launch: launch, opts: o, wake: make(chan struct{}, 1), leased: map[*Sandbox]struct{}{}}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.done.Go(p.fill) // runs until Close
+	return p
+}
+
+// Lease returns a sandbox for the caller's sole use, a warm one if there is
+// one. The caller must Release it.
+func (p *Pool) Lease(ctx context.Context) (*Sandbox, error) {
+	s, err := p.takeWarm()
+	p.poke()
+	if s != nil || err != nil {
+		return s, err
+	}
+	s, err = p.make(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	closed := p.closed
+	if !closed {
+		p.leased[s] = struct{}{}
+	}
+	p.mu.Unlock()
+	if closed {
+		s.Close()
+		return nil, ErrPoolClosed
+	}
+	return s, nil
+}
+
+// takeWarm leases a warm sandbox; nil if there is none and one may be made,
+// which then counts as being created.
+func (p *Pool) takeWarm() (*Sandbox, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ErrPoolClosed
+	}
+	for len(p.warm) > 0 {
+		s := p.warm[0]
+		p.warm = p.warm[1:]
+		if s.Cause() == "" {
+			p.leased[s] = struct{}{}
+			return s, nil
+		}
+		p.done.Go(s.Close)
+	}
+	if len(p.leased)+p.creating >= p.opts.Max {
+		return nil, fmt.Errorf("%w: %d of %d; end a session, or raise pool.max", ErrPoolFull, len(p.leased), p.opts.Max)
+	}
+	p.creating++
+	return nil, nil
+}
+
+// make launches one sandbox that was counted as being created.
+func (p *Pool) make(ctx context.Context) (*Sandbox, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(p.ctx, cancel)
+	defer stop()
+	s, err := p.launch(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.creating--
+	p.lastErr = err
+	if err != nil {
+		p.failures++
+		if p.closed {
+			return nil, ErrPoolClosed
+		}
+		return nil, err
+	}
+	p.failures = 0
+	return s, nil
+}
+
+// Release ends a leased sandbox and removes its container.
+func (p *Pool) Release(s *Sandbox) {
+	s.Close()
+	p.mu.Lock()
+	delete(p.leased, s)
+	p.mu.Unlock()
+	p.poke()
+}
+
+func (p *Pool) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// fill keeps the pool at its target until Close.
+func (p *Pool) fill() {
+	for {
+		for p.wanted() {
+			p.add()
+		}
+		var again <-chan time.Time // nil, and so never ready, if nothing failed
+		if pause := p.pause(); pause > 0 {
+			again = time.After(pause)
+		}
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-again:
+			p.retry()
+		case <-p.wake:
+		}
+	}
+}
+
+// wanted reports whether one more sandbox should be made now, and counts it.
+func (p *Pool) wanted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	alive := p.warm[:0]
+	for _, s := range p.warm {
+		if s.Cause() == "" {
+			alive = append(alive, s)
+			continue
+		}
+		p.done.Go(s.Close)
+	}
+	p.warm = alive
+	total := len(p.warm) + len(p.leased) + p.creating
+	if p.closed || p.failures > 0 || len(p.warm) >= p.opts.Warm || total >= p.opts.Max {
+		return false
+	}
+	p.creating++
+	return true
+}
+
+// add makes one warm sandbox.
+func (p *Pool) add() {
+	s, err := p.make(p.ctx)
+	if err != nil {
+		if p.ctx.Err() == nil {
+			p.opts.Logger.Warn().Err(err).Msg("launch sandbox")
+		}
+		return
+	}
+	p.mu.Lock()
+	closed := p.closed
+	if !closed {
+		p.warm = append(p.warm, s)
+		p.done.Go(func() { p.watch(s) })
+	}
+	p.mu.Unlock()
+	if closed {
+		s.Close()
+	}
+}
+
+// watch pokes the filler when a sandbox dies, so that a dead one is replaced.
+// It ends with the sandbox.
+func (p *Pool) watch(s *Sandbox) {
+	<-s.Done()
+	p.poke()
+}
+
+// pause is how long to wait before launching again after failures; 0 if none.
+func (p *Pool) pause() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failures == 0 {
+		return 0
+	}
+	return min(backoffMax, backoffMin<<min(p.failures-1, 8))
+}
+
+// retry lets the filler try again, and makes its next pause longer.
+func (p *Pool) retry() {
+	p.mu.Lock()
+	before := p.failures
+	p.failures = 0
+	p.mu.Unlock()
+	if !p.wanted() {
+		return
+	}
+	p.add()
+	p.mu.Lock()
+	if p.failures > 0 {
+		p.failures += before
+	}
+	p.mu.Unlock()
+}
+
+// Status returns a snapshot.
+func (p *Pool) Status() PoolStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	st := PoolStatus{
+		Target: p.opts.Warm, Max: p.opts.Max,
+		Warm: len(p.warm), Leased: len(p.leased), Creating: p.creating, Failures: p.failures,
+	}
+	if p.lastErr != nil {
+		st.LastError = p.lastErr.Error()
+	}
+	for s := range p.leased {
+		st.Degraded = s.Degraded
+	}
+	for _, s := range p.warm {
+		st.Degraded = s.Degraded
+	}
+	return st
+}
+
+// Close ends every sandbox, leased ones too, and waits until their containers
+// are removed.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	all := p.warm
+	p.warm = nil
+	for s := range p.leased {
+		all = append(all, s)
+	}
+	p.mu.Unlock()
+	p.cancel()
+	var closing sync.WaitGroup
+	for _, s := range all {
+		closing.Go(s.Close)
+	}
+	closing.Wait()
+	p.done.Wait()
+}

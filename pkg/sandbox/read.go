@@ -1,0 +1,201 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	// frameBurst and frameRate bound the frames of one sandbox: past a burst
+	// it is read at this rate (frames per second), so that a flood costs its
+	// own session time and not the daemon its processor. A frame of output
+	// holds up to 64 KiB.
+	frameBurst = 20_000
+	frameRate  = 5_000
+
+	// maxOrphanOutput bounds what is kept of output between runs, in bytes.
+	maxOrphanOutput = 64 << 10
+)
+
+// A throttle is a token bucket for one goroutine.
+type throttle struct {
+	tokens float64
+	last   time.Time
+}
+
+// take waits until one more frame may be handled.
+func (t *throttle) take() {
+	if t.tokens >= 1 {
+		t.tokens--
+		return
+	}
+	now := time.Now()
+	if t.last.IsZero() {
+		t.tokens = frameBurst
+	}
+	t.tokens = min(frameBurst, t.tokens+now.Sub(t.last).Seconds()*frameRate)
+	t.last = now
+	if t.tokens < 1 {
+		time.Sleep(time.Second / frameRate * 16)
+		t.take()
+		return
+	}
+	t.tokens--
+}
+
+// read takes frames until the stream ends, and always drains it: whoever
+// looks at the output must not hold it up.
+func (s *Sandbox) read() {
+	var limit throttle
+	junk := 0
+	for {
+		line, err := s.reader.next()
+		if err != nil && !errors.Is(err, errLongFrame) {
+			s.finish(err)
+			return
+		}
+		limit.take()
+		f, perr := parseFrame(line)
+		if err != nil || perr != nil {
+			if junk++; junk == maxJunk {
+				s.kill("protocol error: it sent too many lines that are no messages of its harness")
+			}
+			continue
+		}
+		s.take(f)
+	}
+}
+
+// take handles one frame. Types that are unknown here are passed over.
+func (s *Sandbox) take(f inFrame) {
+	switch f.T {
+	case "output":
+		s.takeOutput(f)
+	case "rich", "done":
+		s.mu.Lock()
+		r := s.run
+		s.mu.Unlock()
+		if r != nil && f.Run == r.id {
+			r.take(f)
+		}
+	case "rpc":
+		s.calls.start(f)
+	case "cancel":
+		s.calls.finish(f.ID)
+	case "end":
+		s.mu.Lock()
+		s.end = &f
+		s.mu.Unlock()
+	}
+}
+
+func (s *Sandbox) takeOutput(f inFrame) {
+	s.mu.Lock()
+	r := s.run
+	s.mu.Unlock()
+	for i, p := range f.Parts {
+		o := Output{Stream: p.stream, Text: p.text, Background: f.Background}
+		if i == 0 {
+			o.Cut = f.Cut
+		}
+		if r != nil {
+			r.print(o)
+			continue
+		}
+		o.Background = true
+		s.keepOrphan(o)
+	}
+}
+
+// keepOrphan keeps output between runs for the next run, up to a bound.
+func (s *Sandbox) keepOrphan(o Output) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	room := maxOrphanOutput - s.orphan
+	if len(o.Text) > room {
+		o.Cut += int64(len(o.Text))
+		o.Text = ""
+	}
+	s.orphan += len(o.Text)
+	if n := len(s.orphans); n > 0 && s.orphans[n-1].Stream == o.Stream && o.Cut == 0 {
+		s.orphans[n-1].Text += o.Text
+		return
+	}
+	if n := len(s.orphans); n > 0 && o.Text == "" && s.orphans[n-1].Text == "" {
+		s.orphans[n-1].Cut += o.Cut
+		return
+	}
+	s.orphans = append(s.orphans, o)
+}
+
+// finish notes how the harness ended, once its stream has.
+func (s *Sandbox) finish(err error) {
+	s.calls.stop()
+	s.mu.Lock()
+	known := s.cause != ""
+	end := s.end
+	s.mu.Unlock()
+	if !known {
+		cause := s.diagnose(end, err)
+		s.mu.Lock()
+		if s.cause == "" {
+			s.cause = cause
+		}
+		s.mu.Unlock()
+	}
+	s.stream.Close()
+	s.endOnce()
+}
+
+func (s *Sandbox) endOnce() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.ended:
+	default:
+		close(s.ended)
+	}
+}
+
+// diagnose says in words why the harness is gone.
+func (s *Sandbox) diagnose(end *inFrame, err error) string {
+	limit := fmt.Sprintf("it used more than its %d MiB of memory and was killed", s.spec.MemoryBytes>>20)
+	switch {
+	case end != nil && end.OOM > 0:
+		return limit
+	case end != nil && end.Signal != "":
+		return fmt.Sprintf("Python was ended by %s", printable(end.Signal))
+	case end != nil && end.Code != nil:
+		return fmt.Sprintf("Python ended with exit code %d", *end.Code)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
+	defer cancel()
+	exit, werr := s.engine.Wait(ctx, s.container)
+	switch {
+	case werr == nil && exit.OOM:
+		return limit
+	case werr == nil:
+		return fmt.Sprintf("its container was stopped from outside (exit code %d)", exit.Code)
+	case !errors.Is(err, io.EOF):
+		return fmt.Sprintf("the connection to its container broke: %v", err)
+	default:
+		return fmt.Sprintf("its container is gone: %v", werr)
+	}
+}
+
+// printable keeps a word from the sandbox harmless in a sentence.
+func printable(s string) string {
+	out := []rune{}
+	for _, r := range s {
+		if len(out) == 40 {
+			break
+		}
+		if r == '_' || r == ' ' || (r >= '0' && r <= '9') || (r >= 'A' && r <= 'Z') || (r >= 'a' && r <= 'z') {
+			out = append(out, r)
+		}
+	}
+	return string(out)
+}

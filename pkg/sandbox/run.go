@@ -1,0 +1,238 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// interruptAgain is how long code may take to react to an interrupt
+	// before it gets a second one.
+	interruptAgain = time.Second
+
+	// interruptGrace is how long after the first interrupt code that does
+	// not stop is killed, and the session's state with it.
+	interruptGrace = 3 * time.Second
+
+	// Bounds on what the daemon keeps of one run, whatever the sandbox
+	// sends. A harness that is itself stays below them.
+	maxRunOutput = 4 << 20
+	maxRunRich   = 32 << 20
+	maxRunPieces = 50_000
+	maxText      = 1 << 20
+	maxNotices   = 16
+)
+
+// A run is one piece of code under way.
+type run struct {
+	id       int64
+	onOutput func(Output)
+	done     chan struct{} // closed after the done frame
+
+	mu    sync.Mutex // guards the fields below
+	res   Result
+	size  int // bytes of output kept
+	rich  int // bytes of pictures kept
+	ended bool
+}
+
+// print keeps a piece of output and passes it on.
+func (r *run) print(o Output) {
+	r.mu.Lock()
+	if r.ended {
+		r.mu.Unlock()
+		return
+	}
+	r.keep(o)
+	r.mu.Unlock()
+	if r.onOutput != nil {
+		r.onOutput(o)
+	}
+}
+
+// keep adds o to the result, within bounds. The caller holds the lock.
+func (r *run) keep(o Output) {
+	r.res.Cut += o.Cut
+	if r.size+len(o.Text) > maxRunOutput || len(r.res.Output) >= maxRunPieces {
+		r.res.Cut += int64(len(o.Text))
+		o.Cut, o.Text = o.Cut+int64(len(o.Text)), ""
+		if n := len(r.res.Output); n > 0 && r.res.Output[n-1].Text == "" {
+			r.res.Output[n-1].Cut += o.Cut
+			return
+		}
+	}
+	r.size += len(o.Text)
+	if n := len(r.res.Output); n > 0 && o.Cut == 0 {
+		last := &r.res.Output[n-1]
+		if last.Stream == o.Stream && last.Background == o.Background && len(last.Text) < maxText {
+			last.Text += o.Text
+			return
+		}
+	}
+	r.res.Output = append(r.res.Output, o)
+}
+
+// take handles a frame of this run.
+func (r *run) take(f inFrame) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	if f.T == "rich" {
+		if r.rich += len(f.Data); r.rich <= maxRunRich && len(f.MIME) < 100 {
+			r.res.Rich = append(r.res.Rich, Rich{MIME: f.MIME, Data: f.Data})
+		}
+		return
+	}
+	r.ended = true
+	r.res.Status = Status(f.Status)
+	r.res.Value = clip(f.Value)
+	r.res.Error = clipError(f.Error)
+	for _, n := range f.Notices[:min(len(f.Notices), maxNotices)] {
+		r.res.Notices = append(r.res.Notices, clip(n))
+	}
+	close(r.done)
+}
+
+// Run runs code and waits until it has ended or was killed. onOutput, which
+// may be nil, gets output as it comes and must not block. Run never returns
+// early: when ctx ends the code is interrupted, and killed if it goes on.
+func (s *Sandbox) Run(ctx context.Context, req Request, onOutput func(Output)) Result {
+	began := time.Now()
+	r := s.begin(onOutput)
+	err := s.send(runFrame{T: "run", Run: r.id, Code: req.Code, Servers: req.Servers})
+	if err != nil {
+		s.mu.Lock()
+		s.run = nil
+		s.mu.Unlock()
+		select {
+		case <-s.ended:
+		default: // nothing was sent, so nothing is lost
+			return Result{Status: StatusError, Error: &PyError{Type: "ValueError", Message: err.Error(), Traceback: err.Error()}}
+		}
+	}
+	stopped := s.await(ctx, r, req.Timeout)
+	res := s.conclude(r, stopped, req.Timeout)
+	res.Duration = time.Since(began)
+	return res
+}
+
+func (s *Sandbox) begin(onOutput func(Output)) *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs++
+	r := &run{id: s.runs, onOutput: onOutput, done: make(chan struct{})}
+	for _, o := range s.orphans {
+		r.keep(o)
+	}
+	s.orphans, s.orphan = nil, 0
+	s.run = r
+	return r
+}
+
+// await waits for the end of a run. It returns the status that stopped it, ""
+// if it ended by itself.
+func (s *Sandbox) await(ctx context.Context, r *run, timeout time.Duration) Status {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return ""
+	case <-s.ended:
+		return ""
+	case <-ctx.Done():
+		s.interrupt(r, "the caller canceled it")
+		return StatusInterrupted
+	case <-timer.C:
+		s.interrupt(r, fmt.Sprintf("its time limit of %s", timeout))
+		return StatusTimeout
+	}
+}
+
+// interrupt stops a run by a ladder: KeyboardInterrupt, the same again, kill.
+func (s *Sandbox) interrupt(r *run, why string) {
+	for _, wait := range []time.Duration{interruptAgain, interruptGrace - interruptAgain} {
+		s.nudge(interruptFrame{T: "interrupt", Run: r.id})
+		select {
+		case <-r.done:
+			return
+		case <-s.ended:
+			return
+		case <-time.After(wait):
+		}
+	}
+	s.kill(fmt.Sprintf("the code did not stop within %s of being interrupted (%s), so its interpreter was killed", interruptGrace, why))
+	<-s.ended
+}
+
+// nudge queues a frame if there is room for it: a sandbox whose queue is full
+// would not see it in time.
+func (s *Sandbox) nudge(f any) {
+	line, err := encode(f)
+	if err != nil {
+		s.log.Error().Err(err).Msg("encode frame")
+		return
+	}
+	select {
+	case s.out <- line:
+	default:
+	}
+}
+
+// sendLogged queues a frame for which nobody waits.
+func (s *Sandbox) sendLogged(f any) {
+	if err := s.send(f); err != nil {
+		s.log.Debug().Err(err).Msg("send frame")
+	}
+}
+
+// conclude makes the result of a run that is over, or whose sandbox is.
+func (s *Sandbox) conclude(r *run, stopped Status, timeout time.Duration) Result {
+	s.mu.Lock()
+	s.run = nil
+	cause := s.cause
+	s.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended {
+		r.ended = true
+		r.res.Status, r.res.StateLost = StatusLost, cause
+		if stopped != "" {
+			r.res.Status = stopped
+		}
+		return r.res
+	}
+	switch {
+	case stopped == StatusTimeout:
+		r.res.Status = StatusTimeout
+		r.res.Notices = append(r.res.Notices, fmt.Sprintf("Interrupted at its time limit of %s; variables are kept.", timeout))
+	case stopped != "":
+		r.res.Status = stopped
+	case r.res.Status != StatusOK:
+		r.res.Status = StatusError
+	}
+	return r.res
+}
+
+// clip bounds a text from the sandbox.
+func clip(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	cut := maxText
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut]
+}
+
+func clipError(e *PyError) *PyError {
+	if e == nil {
+		return nil
+	}
+	return &PyError{Type: clip(e.Type), Message: clip(e.Message), Traceback: clip(e.Traceback)}
+}

@@ -1,0 +1,236 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Conditions that callers test.
+var (
+	// ErrBusy is returned by Run when too many calls wait in the session.
+	ErrBusy = errors.New("session is busy")
+	// ErrSessionClosed is returned by Run after Close.
+	ErrSessionClosed = errors.New("session is closed")
+	// ErrCode is returned by Run for code that can't be run at all.
+	ErrCode = errors.New("code can't be run")
+)
+
+const (
+	// DefaultTimeout is a run's time limit if its caller sets none.
+	DefaultTimeout = 30 * time.Second
+	// DefaultMaxTimeout caps the time limit that a caller may set.
+	DefaultMaxTimeout = 120 * time.Second
+
+	// maxQueue bounds the calls that wait for their turn in one session.
+	maxQueue = 32
+
+	// MaxCode bounds the code of one call, in bytes.
+	MaxCode = 4 << 20
+)
+
+// SessionOptions configure a [Session].
+type SessionOptions struct {
+	RPC        RPC           // answers the code's calls; nil refuses them
+	Timeout    time.Duration // 0 means [DefaultTimeout]
+	MaxTimeout time.Duration // 0 means [DefaultMaxTimeout]
+}
+
+// A Session runs code in order, with variables that last. It leases a sandbox
+// for its first run and a new one when that was lost. It is safe for
+// concurrent use; calls queue up.
+type Session struct {
+	pool *Pool
+	opts SessionOptions
+	turn chan struct{} // holds a token while no call runs
+	ctx  context.Context
+	stop context.CancelFunc
+
+	mu      sync.Mutex // guards the fields below
+	waiting int
+	sandbox *Sandbox
+	closed  bool
+}
+
+// NewSession returns a session that takes its sandboxes from pool. The caller
+// must Close it.
+func NewSession(pool *Pool, o SessionOptions) *Session {
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.MaxTimeout == 0 {
+		o.MaxTimeout = DefaultMaxTimeout
+	}
+	s := &Session{pool: pool, opts: o, turn: make(chan struct{}, 1)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.turn <- struct{}{}
+	return s
+}
+
+// Run waits for its turn, runs code and says what came of it. Time in the
+// queue is not counted as the code's. An error means that nothing was run:
+// ErrBusy, ErrSessionClosed, ErrCode, a failed launch, or ctx's own. onOutput
+// must not block; it is not called after Run has returned.
+func (s *Session) Run(ctx context.Context, req Request, onOutput func(Output)) (Result, error) {
+	if err := checkCode(req.Code); err != nil {
+		return Result{}, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return Result{}, err
+	}
+	defer s.leave()
+	sb, notice, err := s.ready(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	req.Timeout, notice = s.limit(req.Timeout, notice)
+	res := sb.Run(ctx, req, onOutput)
+	res.Notices = append(notice, res.Notices...)
+	if res.StateLost != "" {
+		s.drop(sb)
+	}
+	return res, nil
+}
+
+// checkCode refuses what Python would not even parse.
+func checkCode(code string) error {
+	if len(code) > MaxCode {
+		return fmt.Errorf("%w: it has %d bytes, at most %d are taken. Put data into files or fetch it in the code", ErrCode, len(code), MaxCode)
+	}
+	if !utf8.ValidString(code) {
+		return fmt.Errorf("%w: it is not valid UTF-8 (at byte %d)", ErrCode, firstInvalid(code))
+	}
+	if i := strings.IndexByte(code, 0); i >= 0 {
+		return fmt.Errorf("%w: it contains a NUL byte (at byte %d); write it as \\x00", ErrCode, i)
+	}
+	return nil
+}
+
+func firstInvalid(s string) int {
+	for i, r := range s {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
+				return i
+			}
+		}
+	}
+	return len(s)
+}
+
+// enter waits for the session's turn.
+func (s *Session) enter(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrSessionClosed
+	}
+	if s.waiting >= maxQueue {
+		s.mu.Unlock()
+		return fmt.Errorf("%w: %d calls wait already; wait for their results before making more", ErrBusy, maxQueue)
+	}
+	s.waiting++
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.waiting--
+		s.mu.Unlock()
+	}()
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.ctx.Done():
+		return ErrSessionClosed
+	}
+	if s.ctx.Err() != nil {
+		s.leave()
+		return ErrSessionClosed
+	}
+	return nil
+}
+
+func (s *Session) leave() { s.turn <- struct{}{} }
+
+// ready returns a live sandbox, and a notice if an earlier one was lost while
+// nothing ran.
+func (s *Session) ready(ctx context.Context) (*Sandbox, []string, error) {
+	s.mu.Lock()
+	sb := s.sandbox
+	s.mu.Unlock()
+	var notice []string
+	if sb != nil {
+		cause := sb.Cause()
+		if cause == "" {
+			return sb, nil, nil
+		}
+		notice = []string{fmt.Sprintf("The interpreter was replaced before this call (%s): variables, imports and files of earlier calls are gone.", cause)}
+		s.drop(sb)
+	}
+	sb, err := s.pool.Lease(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	sb.calls.bind(s.opts.RPC)
+	s.mu.Lock()
+	closed := s.closed
+	if !closed {
+		s.sandbox = sb
+	}
+	s.mu.Unlock()
+	if closed {
+		s.pool.Release(sb)
+		return nil, nil, ErrSessionClosed
+	}
+	return sb, notice, nil
+}
+
+// limit applies the session's default and cap to a caller's time limit.
+func (s *Session) limit(d time.Duration, notices []string) (time.Duration, []string) {
+	if d <= 0 {
+		return s.opts.Timeout, notices
+	}
+	if d > s.opts.MaxTimeout {
+		return s.opts.MaxTimeout, append(notices, fmt.Sprintf("The time limit was lowered to %s, the most that the configuration allows.", s.opts.MaxTimeout))
+	}
+	return d, notices
+}
+
+// drop ends a sandbox that was lost.
+func (s *Session) drop(sb *Sandbox) {
+	s.mu.Lock()
+	mine := s.sandbox == sb
+	if mine {
+		s.sandbox = nil
+	}
+	s.mu.Unlock()
+	if mine {
+		s.pool.Release(sb)
+	}
+}
+
+// Sandbox returns the session's sandbox, nil before the first run and after a
+// loss.
+func (s *Session) Sandbox() *Sandbox {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sandbox
+}
+
+// Close interrupts what runs, ends the sandbox and removes its container.
+func (s *Session) Close() {
+	s.mu.Lock()
+	s.closed = true
+	sb := s.sandbox
+	s.mu.Unlock()
+	s.stop()
+	if sb != nil {
+		s.drop(sb)
+	}
+}
