@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// sandboxImage is the daemon's default, so that it serves the user too.
+const sandboxImage = "localhost/bridged-sandbox:latest"
+
+// daemonTimeout bounds the wait for the daemon's socket.
+const daemonTimeout = 30 * time.Second
+
+// environ returns the environment of everything that is ours: a home with the
+// demo's MCP servers and no one else's, and folders that are gone afterwards.
+func (p places) environ(e *engine) []string {
+	env := append(os.Environ(),
+		"HOME="+p.home,
+		"XDG_CONFIG_HOME="+filepath.Join(p.private, "config"),
+		"XDG_STATE_HOME="+filepath.Join(p.private, "state"),
+		"XDG_CACHE_HOME="+filepath.Join(p.private, "cache"),
+		"BRIDGED_SOCKET="+p.socket,
+		"MCP_BRIDGE_IMAGE="+sandboxImage,
+	)
+	if e != nil && e.address != "" {
+		env = append(env, "MCP_BRIDGE_RUNTIME="+e.address)
+	}
+	return env
+}
+
+// ensureImage makes the sandbox image unless the engine has it.
+func ensureImage(ctx context.Context, p places, e *engine) error {
+	say("Looking for the sandbox image")
+	list := p.command(ctx, e, "image", "list")
+	list.Stdout = nil
+	out, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("listing images: %w", err)
+	}
+	if strings.Contains(string(out), strings.TrimSuffix(sandboxImage, ":latest")) {
+		fmt.Println("  the engine has", sandboxImage)
+		return nil
+	}
+	if _, err := exec.LookPath("mmdebstrap"); err != nil {
+		say("Building the sandbox image from a registry (a few minutes)")
+		return p.command(ctx, e, "image", "build").Run()
+	}
+	tar := filepath.Join(p.cache, "full.tar")
+	if _, err := os.Stat(tar); err != nil {
+		say("Building the sandbox image: Debian with Python and its data packages (a minute or two)")
+		build := exec.CommandContext(ctx, "images/debian.sh", tar, "full")
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("building the sandbox image: %w", err)
+		}
+	}
+	say("Importing the image into the engine")
+	if err := p.command(ctx, e, "image", "import", "--file", tar, "--tag", sandboxImage).Run(); err != nil {
+		return fmt.Errorf("importing the sandbox image: %w", err)
+	}
+	return nil
+}
+
+// command prepares a bridged command that shows what it prints.
+func (p places) command(ctx context.Context, e *engine, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, p.bridged, args...)
+	cmd.Env = p.environ(e)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd
+}
+
+// startDaemon starts the daemon and waits until it listens.
+func startDaemon(ctx context.Context, p places, e *engine) (*child, error) {
+	cmd := exec.Command(p.bridged, "serve")
+	cmd.Env = p.environ(e)
+	d, err := startChild("the daemon", cmd, p.log)
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(daemonTimeout); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := net.Dial("unix", p.socket)
+		if err == nil {
+			return d, conn.Close()
+		}
+		if ctx.Err() != nil || d.ended() || time.Now().After(deadline) {
+			err = fmt.Errorf("waiting for the daemon: it does not listen; it said:\n%s", tail(p.log))
+			return nil, errors.Join(err, d.stop())
+		}
+	}
+}
