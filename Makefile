@@ -80,6 +80,19 @@ lint: ## run gofmt, go vet, golangci-lint, ruff and mypy
 	ruff format --check .
 	mypy
 
+.PHONY: arrows
+arrows: ## check that packages import each other as the design says
+	go test -count=1 .
+
+.PHONY: cross
+cross: ## build for macOS and for Linux on arm64, and throw it away
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./...
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./...
+
+.PHONY: goflags
+goflags: ## print the line that gives a shell our GOFLAGS
+	@echo 'export GOFLAGS="$(GOFLAGS)"'
+
 .PHONY: clean
 clean: ## remove what was built here (and not what setup installed)
 	rm -rf bin out
