@@ -1,0 +1,428 @@
+package discovery
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/lithammer/fuzzysearch/fuzzy"
+)
+
+const (
+	// maxQuery bounds a query in bytes, and maxQueryWords in words. Text past
+	// them is ignored: agents paste whole requests.
+	maxQuery      = 1000
+	maxQueryWords = 24
+
+	// defaultLimit and maxLimit bound the matches of one search.
+	defaultLimit = 5
+	maxLimit     = 1000
+
+	synonymWorth  = 0.45 // of a word's own worth
+	typoWorth     = 0.7
+	maxTypoTerms  = 3
+	saturation    = 1.2 // how fast more of a word stops to count; BM25's k1
+	exactNameGain = 4   // added when the query is the tool's name
+)
+
+// A Match is a tool that a search found.
+type Match struct {
+	Tool  Tool
+	Score float64  // higher is better; only comparable within one search
+	Why   []string // what of the query was found where, for people
+}
+
+// Search returns the tools of the given servers that fit the query best, best
+// first; equal ones are in the order of server and name. A limit of 0 or less
+// means 5. Words count by how rare they are and where they are found (a tool's
+// name before its description); everyday synonyms count less than the word
+// itself, and a word that is found nowhere stands for those spelt most alike.
+// An empty query returns the first tools in order. Servers that the catalogue
+// does not have are left out.
+func (c *Catalog) Search(query string, refs []Ref, limit int) []Match {
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	limit = min(limit, maxLimit)
+	s := c.newSearch(refs)
+	asked := queryWords(query)
+	if len(asked) == 0 {
+		return s.first(limit)
+	}
+	for _, w := range asked {
+		s.score(w)
+	}
+	return s.best(limit, asked)
+}
+
+// queryWords returns the distinct stems of a query without fillers, unless it
+// is made of nothing else.
+func queryWords(query string) []string {
+	if len(query) > maxQuery {
+		cut := maxQuery
+		for !utf8.RuneStart(query[cut]) {
+			cut--
+		}
+		query = query[:cut]
+	}
+	all := words(query, maxQuery)
+	var kept []string
+	for _, w := range all {
+		if !fillers[w] && !slices.Contains(kept, w) {
+			kept = append(kept, w)
+		}
+	}
+	if len(kept) == 0 {
+		kept = all
+	}
+	return kept[:min(len(kept), maxQueryWords)]
+}
+
+// A search is one query under way over some servers.
+type search struct {
+	lanes []*lane
+	total int // tools in all lanes
+	asked []askedWord
+}
+
+// A lane is one server in a search.
+type lane struct {
+	*shelf
+	ref     Ref
+	name    map[string]bool // words of the server's name
+	scores  []float64       // by tool
+	matched []uint8         // words of the query found, by tool
+	gain    []float64       // of the word under way, by tool
+}
+
+// A variant is a word that may stand for one of the query.
+type variant struct {
+	text  string
+	worth float64 // 1 for the word itself
+	how   string  // "", "synonym" or "spelling"
+}
+
+// An askedWord is a word of the query and the variants that were found.
+type askedWord struct {
+	text     string
+	variants []variant
+}
+
+func (c *Catalog) newSearch(refs []Ref) *search {
+	s := &search{}
+	seen := map[[2]string]bool{}
+	for _, ref := range refs {
+		sh := c.shelf(ref.Digest)
+		id := [2]string{ref.Digest, ref.Server}
+		if sh == nil || seen[id] {
+			continue
+		}
+		seen[id] = true
+		l := &lane{shelf: sh, ref: ref, name: map[string]bool{}}
+		for _, w := range words(ref.Server, 40) {
+			l.name[w] = true
+		}
+		s.lanes = append(s.lanes, l)
+		s.total += len(sh.tools)
+	}
+	slices.SortStableFunc(s.lanes, func(a, b *lane) int { return cmp.Compare(a.ref.Server, b.ref.Server) })
+	return s
+}
+
+// first returns the first tools in the order of servers and their lists.
+func (s *search) first(limit int) []Match {
+	var out []Match
+	for _, l := range s.lanes {
+		for _, t := range l.tools {
+			if len(out) == limit {
+				return out
+			}
+			if l.ref.Tools.Allows(t.Name) {
+				t.Server = l.ref.Server
+				out = append(out, Match{Tool: t})
+			}
+		}
+	}
+	return out
+}
+
+// score adds one word of the query to every tool's score: for each tool the
+// best of the word's variants counts, so that a tool that has several of them
+// gains nothing over one that has the word.
+func (s *search) score(word string) {
+	a := askedWord{text: word, variants: s.variants(word)}
+	s.asked = append(s.asked, a)
+	for _, l := range s.lanes {
+		if l.scores == nil {
+			l.scores = make([]float64, len(l.tools))
+			l.matched = make([]uint8, len(l.tools))
+			l.gain = make([]float64, len(l.tools))
+		}
+		clear(l.gain)
+	}
+	for _, v := range a.variants {
+		rarity := s.rarity(v.text) * v.worth
+		for _, l := range s.lanes {
+			l.add(v.text, rarity)
+		}
+	}
+	for _, l := range s.lanes {
+		for i, gain := range l.gain {
+			if gain > 0 {
+				l.scores[i] += gain
+				l.matched[i]++
+			}
+		}
+	}
+}
+
+func (l *lane) add(word string, rarity float64) {
+	base := 0.0
+	if l.name[word] {
+		base = serverWeight
+		for i := range l.gain {
+			l.gain[i] = max(l.gain[i], rarity*saturate(base))
+		}
+	}
+	for _, p := range l.index.postings[word] {
+		l.gain[p.doc] = max(l.gain[p.doc], rarity*saturate(base+float64(p.weight)))
+	}
+}
+
+func saturate(weight float64) float64 {
+	return weight * (saturation + 1) / (weight + saturation)
+}
+
+// frequency counts the tools that have a word.
+func (s *search) frequency(word string) int {
+	n := 0
+	for _, l := range s.lanes {
+		if l.name[word] {
+			n += len(l.tools)
+			continue
+		}
+		n += len(l.index.postings[word])
+	}
+	return n
+}
+
+// rarity is BM25's inverse document frequency: a word that few tools have
+// tells them apart.
+func (s *search) rarity(word string) float64 {
+	n := float64(s.frequency(word))
+	return math.Log(1 + (float64(s.total)-n+0.5)/(n+0.5))
+}
+
+// variants returns what may stand for a word: itself and its synonyms as far
+// as any tool has them, or else the words that are spelt most alike.
+func (s *search) variants(word string) []variant {
+	var out []variant
+	if s.frequency(word) > 0 {
+		out = append(out, variant{word, 1, ""})
+	}
+	for _, other := range synonyms[word] {
+		if s.frequency(other) > 0 && !slices.ContainsFunc(out, func(v variant) bool { return v.text == other }) {
+			out = append(out, variant{other, synonymWorth, "synonym"})
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, other := range s.alike(word) {
+		out = append(out, variant{other, typoWorth, "spelling"})
+	}
+	return out
+}
+
+// alike returns the known words that are nearest to one that nobody has:
+// those at the smallest edit distance, or else those that it starts.
+func (s *search) alike(word string) []string {
+	length := utf8.RuneCountInString(word)
+	if length < 3 {
+		return nil
+	}
+	a := &aligner{word: word, length: length, letters: letterSet(word), nearest: 1 + length/6, seen: map[string]bool{}}
+	if length == 3 {
+		a.nearest = 0 // in short words one letter makes another word
+	}
+	for _, l := range s.lanes {
+		a.lookAt(l.index)
+		for name := range l.name {
+			a.compare(name)
+			a.start(name)
+		}
+	}
+	found := a.found
+	if len(found) == 0 {
+		found = a.starts
+	}
+	slices.SortFunc(found, func(x, y string) int {
+		return cmp.Or(-cmp.Compare(s.frequency(x), s.frequency(y)), cmp.Compare(x, y))
+	})
+	return found[:min(len(found), maxTypoTerms)]
+}
+
+// An aligner collects the terms that are nearest to a word.
+type aligner struct {
+	word    string
+	length  int
+	letters uint64
+	nearest int // the largest distance of interest
+	seen    map[string]bool
+	found   []string // at distance nearest, once any is
+	starts  []string // that word starts
+}
+
+func (a *aligner) lookAt(ix *index) {
+	for i, letters := range ix.letters {
+		// Each edit changes at most one letter on either side.
+		if bits.OnesCount64(letters^a.letters) <= 2*a.nearest {
+			a.compare(ix.terms[i])
+		}
+	}
+	at, _ := slices.BinarySearch(ix.terms, a.word)
+	for at < len(ix.terms) && strings.HasPrefix(ix.terms[at], a.word) {
+		a.start(ix.terms[at])
+		at++
+	}
+}
+
+// start keeps a term that the word is the start of.
+func (a *aligner) start(term string) {
+	if strings.HasPrefix(term, a.word) && !slices.Contains(a.starts, term) {
+		a.starts = append(a.starts, term)
+	}
+}
+
+// compare keeps a term that is as near as the nearest so far.
+func (a *aligner) compare(term string) {
+	if diff := utf8.RuneCountInString(term) - a.length; max(diff, -diff) > a.nearest || a.seen[term] {
+		return
+	}
+	a.seen[term] = true
+	switch d := distance(a.word, term); {
+	case d > a.nearest:
+	case d < a.nearest || len(a.found) == 0:
+		a.nearest, a.found = d, []string{term}
+	default:
+		a.found = append(a.found, term)
+	}
+}
+
+// distance is the edit distance, where two neighbours in the wrong order are
+// one edit.
+func distance(a, b string) int {
+	d := fuzzy.LevenshteinDistance(a, b)
+	if d == 2 && isSwap(a, b) {
+		return 1
+	}
+	return d
+}
+
+// isSwap reports whether a and b differ by two neighbouring bytes that
+// changed places.
+func isSwap(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+}
+
+// A hit is a tool that has any of the query.
+type hit struct {
+	lane  *lane
+	doc   int
+	score float64
+}
+
+// before orders hits: score, then server, then name.
+func before(a, b hit) int {
+	if a.score != b.score {
+		return -cmp.Compare(a.score, b.score)
+	}
+	return cmp.Or(cmp.Compare(a.lane.ref.Server, b.lane.ref.Server),
+		cmp.Compare(a.lane.tools[a.doc].Name, b.lane.tools[b.doc].Name))
+}
+
+// best returns the tools with the highest scores.
+func (s *search) best(limit int, asked []string) []Match {
+	whole := strings.Join(asked, " ")
+	var top []hit // sorted
+	for _, l := range s.lanes {
+		for i, score := range l.scores {
+			if score == 0 || !l.ref.Tools.Allows(l.tools[i].Name) {
+				continue
+			}
+			h := hit{l, i, l.final(i, whole, len(asked))}
+			at, _ := slices.BinarySearchFunc(top, h, before)
+			if at < limit {
+				top = slices.Insert(top[:min(len(top), limit-1)], at, h)
+			}
+		}
+	}
+	var out []Match
+	for _, h := range top {
+		t := h.lane.tools[h.doc]
+		t.Server = h.lane.ref.Server
+		out = append(out, Match{t, h.score, s.explain(h.lane, int32(h.doc))})
+	}
+	return out
+}
+
+// final returns a tool's score once every word has counted. Tools that have
+// more of the query's words come before those that have one of them often.
+func (l *lane) final(doc int, whole string, words int) float64 {
+	score := l.scores[doc] * (0.5 + 0.5*float64(l.matched[doc])/float64(words))
+	if l.index.names[doc] == whole {
+		score += exactNameGain
+	}
+	return score
+}
+
+// explain says for each word of the query what stood for it in a tool.
+func (s *search) explain(l *lane, doc int32) []string {
+	var why []string
+	for _, a := range s.asked {
+		for _, v := range a.variants {
+			fields := l.fieldsOf(v.text, doc)
+			if fields == 0 {
+				continue
+			}
+			text := a.text
+			if v.how != "" {
+				text += " as " + v.text + " (" + v.how + ")"
+			}
+			why = append(why, text+" in "+fieldNames(fields))
+			break
+		}
+	}
+	return why
+}
+
+func (l *lane) fieldsOf(word string, doc int32) uint8 {
+	p, _ := l.index.find(word, doc)
+	if l.name[word] {
+		p.fields |= inServer
+	}
+	return p.fields
+}
+
+func fieldNames(fields uint8) string {
+	var names []string
+	for _, f := range searchFields {
+		if fields&f.bit != 0 {
+			names = append(names, f.name)
+		}
+	}
+	if fields&inServer != 0 {
+		names = append(names, "server")
+	}
+	return strings.Join(names, ", ")
+}
