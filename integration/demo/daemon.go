@@ -44,7 +44,7 @@ func ensureImage(ctx context.Context, p places, e *engine) error {
 	if err != nil {
 		return fmt.Errorf("listing images: %w", err)
 	}
-	if strings.Contains(string(out), strings.TrimSuffix(sandboxImage, ":latest")) {
+	if listed(string(out)) {
 		fmt.Println("  the engine has", sandboxImage)
 		return nil
 	}
@@ -66,6 +66,17 @@ func ensureImage(ctx context.Context, p places, e *engine) error {
 		return fmt.Errorf("importing the sandbox image: %w", err)
 	}
 	return nil
+}
+
+// listed reports whether bridged's list of images has the sandbox image. The
+// one in use has a line there even when the engine lacks it.
+func listed(list string) bool {
+	for line := range strings.Lines(list) {
+		if strings.HasPrefix(line, sandboxImage) {
+			return !strings.Contains(line, "not there")
+		}
+	}
+	return false
 }
 
 // command prepares a bridged command that shows what it prints.
