@@ -51,7 +51,7 @@ func readHello(conn net.Conn, lines *lineReader) (Hello, error) {
 	switch {
 	case errors.As(err, &long):
 		return Hello{}, fmt.Errorf("the hello has %d bytes, more than %d", long.size, MaxHello)
-	case err != nil && !(errors.Is(err, io.EOF) && len(line) > 0):
+	case err != nil && (len(line) == 0 || !errors.Is(err, io.EOF)):
 		return Hello{}, fmt.Errorf("reading hello: %w", err)
 	}
 	h, err := parseHello(line)

@@ -13,8 +13,8 @@ import (
 const (
 	maxRich      = 16      // pictures and sounds in a result
 	maxRichBytes = 4 << 20 // of all of them, before base64: agents refuse more
-	maxNotices   = 20
-	maxNotice    = 600 // bytes
+	maxNotices   = 10
+	maxNotice    = 400 // bytes
 )
 
 // statusNotRun is the status of a call whose code never began.

@@ -51,6 +51,8 @@ type session struct {
 	running  atomic.Int64
 	toldLost atomic.Bool // the agent knows that its earlier session is gone
 
+	notes sync.Mutex // held while mcp-go's notifications are sent
+
 	mu       sync.Mutex // guards inflight and what it holds
 	inflight map[string]*request
 }
@@ -92,7 +94,6 @@ func newSessionID() string {
 func (s *session) serve(lines *lineReader) {
 	s.w = newWriter(s.conn, writeTimeout, maxQueued)
 	ctx := s.mcp.WithContext(s.ctx, s.client)
-	s.helpers.Go(s.forwardNotes)                   // ends with s.ctx
 	s.helpers.Go(func() { s.desk.prepare(s.log) }) // ends with s.ctx at the latest
 	err := s.read(ctx, lines)
 	s.log.Debug().Err(err).Msg("session's input ended")
@@ -283,20 +284,12 @@ func (s *session) dispatch(ctx context.Context, m message, n int64) (reply any) 
 	return newFaultAnswer(&fault{m.id, codeInternal, fmt.Sprintf("internal error of bridged: an answer of type %T", resp)})
 }
 
-// forwardNotes sends mcp-go's notifications until the session ends.
-func (s *session) forwardNotes() {
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case n := <-s.client.notes:
-			s.send(s.client.restoreNote(n))
-		}
-	}
-}
-
-// sendNotes sends the notifications that are waiting.
+// sendNotes sends the notifications of mcp-go that are waiting. It sends some
+// only while it handles a request, so nobody has to wait for them elsewhere. The
+// lock makes a request whose note another one took wait until that is sent.
 func (s *session) sendNotes() {
+	s.notes.Lock()
+	defer s.notes.Unlock()
 	for {
 		select {
 		case n := <-s.client.notes:

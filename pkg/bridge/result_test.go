@@ -1,0 +1,198 @@
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/bridged/bridged/pkg/sandbox"
+)
+
+var newest = view{budget: 16000, structured: true, audio: true}
+
+// shown returns the text blocks of a result, and other blocks as their type.
+func shown(t *testing.T, r *mcp.CallToolResult) []string {
+	t.Helper()
+	var out []string
+	for _, c := range r.Content {
+		switch c := c.(type) {
+		case mcp.TextContent:
+			out = append(out, c.Text)
+		case mcp.ImageContent:
+			out = append(out, c.MIMEType)
+		case mcp.AudioContent:
+			out = append(out, c.MIMEType)
+		default:
+			t.Errorf("a block of type %T", c)
+		}
+	}
+	return out
+}
+
+func TestResults(t *testing.T) {
+	out := func(texts ...string) []sandbox.Output {
+		var o []sandbox.Output
+		for i, s := range texts {
+			o = append(o, sandbox.Output{Stream: 1 + i%2, Text: s})
+		}
+		return o
+	}
+	for _, tt := range []struct {
+		name    string
+		res     sandbox.Result
+		text    []string
+		json    string
+		isError bool
+	}{
+		{"nothing to show", sandbox.Result{Status: "ok"}, []string{"(no output)"}, `{"status":"ok","duration_ms":0}`, false},
+		{"a value", sandbox.Result{Status: "ok", Value: "2", Duration: 1500 * time.Microsecond}, []string{"2"},
+			`{"status":"ok","result":"2","duration_ms":1}`, false},
+		{"output as it came, then the value", sandbox.Result{Status: "ok", Output: out("a", "b\n", "c"), Value: "3"}, []string{"ab\nc\n3"},
+			`{"status":"ok","stdout":"ac","stderr":"b\n","result":"3","duration_ms":0}`, false},
+		{"words that look like an error", sandbox.Result{Status: "ok", Output: out("Error: all fine\n[bridged] state lost: x\n")},
+			[]string{"Error: all fine\n[bridged] state lost: x"},
+			`{"status":"ok","stdout":"Error: all fine\n[bridged] state lost: x\n","duration_ms":0}`, false},
+		{"an exception", sandbox.Result{Status: "error", Output: out("a\n"), Error: &sandbox.PyError{Type: "E", Message: "m", Traceback: "Traceback\nE: m\n"}},
+			[]string{"a\nTraceback\nE: m"},
+			`{"status":"error","stdout":"a\n","error":{"type":"E","message":"m","traceback":"Traceback\nE: m\n"},"duration_ms":0}`, true},
+		{"an exception without words", sandbox.Result{Status: "error", Error: &sandbox.PyError{Type: "Exception"}},
+			[]string{"Exception"}, `{"status":"error","error":{"type":"Exception"},"duration_ms":0}`, true},
+		{"a timeout", sandbox.Result{Status: "timeout", Output: out("a"), Duration: 2 * time.Second, Notices: []string{"it was\nslow"}},
+			[]string{"a", "[bridged] timeout: the code was stopped after 2.0 s\n[bridged] it was slow"},
+			`{"status":"timeout","stdout":"a","notices":["it was slow"],"duration_ms":2000}`, true},
+		{"a lost sandbox", sandbox.Result{Status: "lost", StateLost: "out of memory"},
+			[]string{"[bridged] lost: the sandbox ended after 0.0 s, before the code did\n[bridged] state lost: out of memory"},
+			`{"status":"lost","state_lost":"out of memory","duration_ms":0}`, true},
+		{"background output apart", sandbox.Result{Status: "ok", Output: append(out("two\n"), sandbox.Output{Stream: 1, Text: "bg 1\n", Background: true})},
+			[]string{"Output of code that an earlier call left running:\nbg 1\n", "two"},
+			`{"status":"ok","stdout":"two\n","background":"bg 1\n","duration_ms":0}`, false},
+		{"a picture", sandbox.Result{Status: "ok", Rich: []sandbox.Rich{{MIME: "image/png", Data: []byte("x")}, {MIME: "application/x", Data: []byte("yy")}}},
+			[]string{"image/png", "[bridged] application/x of 2 bytes was left out: agents can't show it"},
+			`{"status":"ok","notices":["application/x of 2 bytes was left out: agents can't show it"],"duration_ms":0}`, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := newest.result(tt.res)
+			if diff := cmp.Diff(tt.text, shown(t, got)); diff != "" {
+				t.Errorf("text (-want +got):\n%s", diff)
+			}
+			line, err := encodeLine(got.StructuredContent)
+			if diff := cmp.Diff(tt.json+"\n", string(line)); err != nil || diff != "" {
+				t.Errorf("structured, error %v (-want +got):\n%s", err, diff)
+			}
+			if got.IsError != tt.isError {
+				t.Errorf("isError: got %v, want %v", got.IsError, tt.isError)
+			}
+		})
+	}
+}
+
+func TestPicturesHaveALimit(t *testing.T) {
+	big := sandbox.Rich{MIME: "image/png", Data: make([]byte, 3<<20)}
+	got := shown(t, newest.result(sandbox.Result{Status: "ok", Rich: []sandbox.Rich{big, big, {MIME: "image/gif", Data: []byte("x")}}}))
+	want := []string{"image/png", "image/gif",
+		"[bridged] image/png of 3145728 bytes was left out: a result has at most 4194304 bytes of pictures; draw it smaller or with a lower dpi"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	many := make([]sandbox.Rich, 20)
+	for i := range many {
+		many[i] = sandbox.Rich{MIME: "image/png"}
+	}
+	if got := shown(t, newest.result(sandbox.Result{Status: "ok", Rich: many})); len(got) != maxRich+1 || !strings.HasPrefix(got[maxRich], "[bridged] 4 pictures were left out") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOldClientsGetWhatTheirVersionKnows(t *testing.T) {
+	old := view{budget: 16000}
+	got := old.result(sandbox.Result{Status: "ok", Value: "1", Rich: []sandbox.Rich{{MIME: "audio/wav", Data: []byte("x")}}})
+	if got.StructuredContent != nil {
+		t.Errorf("structuredContent: got %v", got.StructuredContent)
+	}
+	want := []string{"1", "[bridged] audio/wav of 1 bytes was left out: agents can't show it"}
+	if diff := cmp.Diff(want, shown(t, got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLargeResultsKeepToTheBudget(t *testing.T) {
+	count := counter(t)
+	lines := strings.Repeat("an ordinary line of text\n", 1000) + "END"
+	var numbers strings.Builder
+	for i := range 200000 {
+		fmt.Fprintf(&numbers, "%d, ", i)
+	}
+	for _, tt := range []struct {
+		name string
+		res  sandbox.Result
+		cut  string
+	}{
+		{"one long line", sandbox.Result{Status: "ok", Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + strings.Repeat("x", 300000) + "TAIL"}}}, "284048 characters were cut"},
+		{"a long value", sandbox.Result{Status: "ok", Value: "HEAD" + numbers.String() + "TAIL"}, "characters were cut"},
+		{"Chinese", sandbox.Result{Status: "ok", Value: "HEAD" + strings.Repeat("漢字仮名", 25000) + "TAIL"}, "characters were cut"},
+		{"emoji", sandbox.Result{Status: "ok", Value: "HEAD" + strings.Repeat("🚀é漢", 25000) + "TAIL"}, "characters were cut"},
+		{"all at once", sandbox.Result{Status: "error", Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + lines}, {Stream: 2, Text: lines}},
+			Value: lines, Error: &sandbox.PyError{Type: "E", Message: lines, Traceback: lines + "TAIL"}}, "characters were cut"},
+		{"notices without end", sandbox.Result{Status: "ok", Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + lines + "TAIL"}}, Notices: strings.Split(lines, "\n")}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := newest.result(tt.res)
+			blocks := shown(t, got)
+			text := strings.Join(blocks, "\n")
+			if limit := newest.budget + maxNotices*maxNotice; len(text) > limit {
+				t.Errorf("%d bytes of text, want at most %d", len(text), limit)
+			}
+			raw, err := json.Marshal(got)
+			if err != nil || !utf8.Valid(raw) || strings.Contains(string(raw), `\ufffd`) || strings.ContainsRune(string(raw), utf8.RuneError) {
+				t.Errorf("broken text, error %v", err)
+			}
+			if n := count(string(raw)); n > 22000 { // some agents count both forms and refuse 25000
+				t.Errorf("%d tokens, want at most 22000", n)
+			}
+			if !strings.HasPrefix(text, "HEAD") || !strings.Contains(blocks[0], "TAIL") {
+				t.Errorf("head or tail is missing: %.80s … %s", blocks[0], blocks[0][max(0, len(blocks[0])-80):])
+			}
+			if !strings.Contains(blocks[len(blocks)-1], tt.cut) {
+				t.Errorf("the notice %q does not say %q", blocks[len(blocks)-1], tt.cut)
+			}
+		})
+	}
+}
+
+func TestCutsFallBetweenCharacters(t *testing.T) {
+	for shift := range 8 {
+		s := strings.Repeat("a", shift) + strings.Repeat("🚀é漢", 5000)
+		for limit := 200; limit < 212; limit++ {
+			got := cutMiddle(s, limit)
+			if !utf8.ValidString(got) || len(got) > limit+8 {
+				t.Fatalf("cutMiddle at %d: valid %v, %d bytes", limit, utf8.ValidString(got), len(got))
+			}
+			n := lost(s, limit)
+			if kept := utf8.RuneCountInString(got) - utf8.RuneCountInString(mark(n)); kept+n != utf8.RuneCountInString(s) {
+				t.Fatalf("%d kept and %d cut of %d characters", kept, n, utf8.RuneCountInString(s))
+			}
+		}
+	}
+	if got := cutMiddle("abc", 0); !strings.Contains(got, "3 characters cut") {
+		t.Errorf("cutMiddle without room: got %q", got)
+	}
+}
+
+func TestRefusalsSayThatNothingRan(t *testing.T) {
+	got := newest.refusal(errors.New("busy: try again"), []string{"n"})
+	if diff := cmp.Diff([]string{"busy: try again", "[bridged] n"}, shown(t, got)); diff != "" || !got.IsError {
+		t.Errorf("isError %v (-want +got):\n%s", got.IsError, diff)
+	}
+	line, err := encodeLine(got.StructuredContent)
+	want := `{"status":"not_run","error":{"message":"busy: try again"},"notices":["n"],"duration_ms":0}` + "\n"
+	if string(line) != want || err != nil {
+		t.Errorf("structured: got %s, %v, want %s", line, err, want)
+	}
+}
