@@ -66,7 +66,22 @@ func replaceForeign(name string) string {
 }
 
 func isIdentifierRune(r rune) bool {
-	return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Mc)
+	if r < 0x80 {
+		return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r)
+	}
+	return !unicode.Is(unstable, r) && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.In(r, unicode.Mn, unicode.Mc))
+}
+
+// unstable are letters that Python either refuses or reads as others (it
+// normalises names to NFKC), so that a name with them could not be reached:
+// ligatures, wide and mathematical forms and the like.
+var unstable = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{0x00AA, 0x00BA, 0x10}, {0x037A, 0x037A, 1}, {0x0E33, 0x0EB3, 0x80}, {0x2E2F, 0x2E2F, 1},
+		{0xF900, 0xFAFF, 1}, {0xFB00, 0xFDFF, 1}, {0xFE70, 0xFEFE, 1}, {0xFF00, 0xFFEF, 1},
+	},
+	R32:         []unicode.Range32{{0x1D400, 0x1D7FF, 1}, {0x1EE00, 0x1EEFF, 1}, {0x2F800, 0x2FA1F, 1}},
+	LatinOffset: 1,
 }
 
 // dunder returns what is between the double underscores of a name that Python

@@ -29,6 +29,8 @@ func TestAlias(t *testing.T) {
 		{"a leading digit", "1st", "_1st"},
 		{"letters of any script", "日本語", "日本語"},
 		{"a letter with a mark", "cafe\u0301", "cafe\u0301"},
+		{"a letter that Python reads as another", "\ufb01le", "le"},
+		{"wide letters and digits", "ａ1", "_1"},
 		{"a dunder is Python's", "__init__", "init_"},
 		{"a dunder in the making", "__1__", "_1_"},
 		{"only underscores", "____", "server"},
