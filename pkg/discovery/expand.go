@@ -44,9 +44,12 @@ func (e *MissingError) Error() string {
 // command, cwd and envFile. getenv looks a variable up in the agent's
 // environment; cwd is the folder the agent works in.
 //
-// When values are missing the error is a [*MissingError]. The server is then
-// returned with those variables left as written, for showing only: it must not
-// be started.
+// The variables of an EnvFile become part of Env, which is stronger; a file that
+// is not there has none.
+//
+// When values are missing the error is a [*MissingError], and when the EnvFile
+// cannot be read it says so. The server is then returned as far as it goes, for
+// showing only: it must not be started.
 func (s Server) Expand(getenv func(string) (string, bool), home, cwd string) (Server, error) {
 	x := &expansion{getenv: getenv, home: home, cwd: cwd, missing: MissingError{Server: s.Name}}
 	if s.Root != "" {
@@ -64,7 +67,10 @@ func (s Server) Expand(getenv func(string) (string, bool), home, cwd string) (Se
 	s.Env = x.values(s.Env)
 	s.Headers = x.values(s.Headers)
 	s.dialect = literalDialect
-	return s, x.err()
+	if err := x.err(); err != nil {
+		return s, err
+	}
+	return s, s.addEnvFile(home)
 }
 
 // An expansion is one server's expansion under way.

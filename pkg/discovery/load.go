@@ -456,12 +456,8 @@ func trimEmpty(parts ...string) []string {
 // keep adds a candidate unless it leads back to us.
 func (l *loader) keep(c candidate) {
 	where := c.Sources[0]
-	expanded, err := c.Expand(l.opts.Getenv, l.opts.Home, l.opts.Cwd)
-	var missing *MissingError
-	if err != nil && !errors.As(err, &missing) {
-		l.report(Problem{where.Path, where.Key, where.Line, err.Error()})
-		return
-	}
+	// Values that are missing now matter when the server is used, not here.
+	expanded, _ := c.Expand(l.opts.Getenv, l.opts.Home, l.opts.Cwd)
 	if why := l.selfReference(expanded); why != "" {
 		l.report(Problem{where.Path, where.Key, where.Line,
 			"it would start this bridge inside itself (" + why + "); the entry is skipped"})

@@ -53,7 +53,7 @@ func (l *loader) selfReference(s Server) string {
 		return ""
 	}
 	if l.isOwnFile(s) || baseOf(s.Command) == daemon {
-		return "its command is " + s.Command
+		return "its command is " + baseOf(s.Command)
 	}
 	for _, token := range append([]string{s.Command}, s.Args...) {
 		for _, word := range shellWords(token) {
