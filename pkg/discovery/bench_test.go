@@ -48,7 +48,7 @@ func BenchmarkSearch10kTools(b *testing.B) {
 	c, refs := crowd(b)
 	for name, query := range map[string]string{
 		"words":     "create bavab calendar cecec event list",
-		"misspelt":  "calxnder evxents repostiory xbavxab",
+		"misspelt":  "calxnder evxents repoxitory xbavxab",
 		"no_words":  "",
 		"sentences": "please show me all of the open issues in my repository that were created by somebody last week and send a message",
 	} {

@@ -124,3 +124,26 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 		t.Errorf("signature ends in %s", got[max(0, len(got)-60):])
 	}
 }
+
+// FuzzParseTools feeds any bytes as a tool: nothing may panic, and what is
+// kept has a name, its own bytes and one line of signature.
+func FuzzParseTools(f *testing.F) {
+	for _, seed := range []string{
+		`{"name": "a", "inputSchema": {"type": "object", "properties": {"p": {"$ref": "#/$defs/d"}}, "$defs": {"d": {"anyOf": [{"type": ["string", "null"]}, true]}}, "required": ["q"]}}`,
+		`{"name": "b", "inputSchema": {"allOf": [{"$ref": "#"}], "oneOf": 1, "properties": {"from": {"enum": ["\n", {}]}}}}`,
+		`{"name": 1}`, `[]`, `{"name": "x", "inputSchema": []}`, `{"name": "x", "inputSchema": {"properties": {"a": {"type": "array", "items": {"const": null, "default": {}}}}}}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		tools, skipped := ParseTools([]json.RawMessage{json.RawMessage(raw)})
+		if len(tools)+len(skipped) == 0 {
+			t.Error("a tool vanished")
+		}
+		for _, tool := range tools {
+			if tool.Name == "" || string(tool.Raw) != raw || strings.Contains(Signature(tool), "\n") {
+				t.Errorf("got %q, raw %q, %q", tool.Name, tool.Raw, Signature(tool))
+			}
+		}
+	})
+}
