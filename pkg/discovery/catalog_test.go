@@ -136,7 +136,12 @@ func TestSearchEdges(t *testing.T) {
 
 func TestSearchSeesOnlyWhatTheSessionMay(t *testing.T) {
 	c, _ := shop(t)
-	ref := Ref{Digest: "digest of files", Server: "my files", Tools: Filter{Deny: []string{"delete_file"}}}
+	s := Server{Name: "my files", Tools: Filter{Deny: []string{"delete_file"}}}
+	ref := RefOf(s)
+	if ref.Digest != s.Digest() {
+		t.Errorf("RefOf: got digest %s, want %s", ref.Digest, s.Digest())
+	}
+	ref.Digest = "digest of files"
 	if got := found(c.Search("delete file calendar", []Ref{ref}, 10)); strings.Contains(strings.Join(got, ","), "delete_file") || strings.Contains(strings.Join(got, ","), "calendar") {
 		t.Errorf("got %q", got)
 	}

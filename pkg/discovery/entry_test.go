@@ -203,3 +203,42 @@ func TestFilterAllows(t *testing.T) {
 		})
 	}
 }
+
+func TestNamesAreChecked(t *testing.T) {
+	long := strings.Repeat("n", maxName+1)
+	res, _ := tree{"work/.mcp.json": `{"mcpServers": {
+		"workspace": {"command": "a"},
+		"tab\there": {"command": "b"},
+		"` + long + `": {"command": "c"},
+		"mail index/2.0 (é)": {"command": "d"},
+		"__proto__": {"command": "e"},
+		"huge": {"command": "f", "args": ["` + strings.Repeat("x", maxEntry) + `"]}}}`}.load(t)
+	if diff := cmp.Diff([]string{"__proto__", "mail index/2.0 (é)"}, names(res.Servers)); diff != "" {
+		t.Errorf("servers (-want +got):\n%s", diff)
+	}
+	told := problems(res)
+	for _, want := range []string{
+		":2 (mcpServers.workspace): the name \"workspace\" is reserved by claude-code; the entry is skipped",
+		"the name contains a control character", "the name is longer than 200 bytes",
+		"in Python it is mail_index_2_0_é", ":7 (mcpServers.huge): larger than 256 KiB",
+	} {
+		if !strings.Contains(told, want) {
+			t.Errorf("problems lack %q:\n%s", want, told)
+		}
+	}
+}
+
+func TestProblemsKnowTheirLine(t *testing.T) {
+	res, root := tree{"home/.cursor/mcp.json": "{\n\"mcpServers\": {\n\n\"a\": { // here\n\"command\": \"x\",\n\"env\": {\n\"A\": {},\n\"B\": 1\n},\n\"cwd\": 3,\n\"disabledTools\": {}\n}}}"}.load(t)
+	got := strings.ReplaceAll(problems(res), root, "")
+	want := "/home/.cursor/mcp.json:7 (mcpServers.a.env.A): the value is no text, so it is left out\n" +
+		"/home/.cursor/mcp.json:10 (mcpServers.a.cwd): it is no text, so it is left out\n" +
+		"/home/.cursor/mcp.json:11 (mcpServers.a.disabledTools): disabledTools is an object, not a list\n"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	source := find(t, res.Servers, "a").Sources[0]
+	if got, want := source.String(), root+"/home/.cursor/mcp.json:4 (mcpServers.a)"; got != want {
+		t.Errorf("source: got %s, want %s", got, want)
+	}
+}

@@ -58,6 +58,12 @@ func TestOneBadSchemaDoesNotHideTheOthers(t *testing.T) {
 			"n": {"type": "number", "default": 1.50}, "b": {"type": "boolean", "default": true}, "s": {"type": "string", "default": "a\"b"}, "x": true}}}`,
 			`kinds(u: str | None = None, o: int | float | None = None, e: Literal["a", 1, True, None] = None, long: str = None, c: Literal[2] = None, ` +
 				`d: dict = None, l: list[str] = None, ll: list = None, n: float = 1.50, b: bool = True, s: str = "a\"b", x: Any = None) -> dict`, ""},
+		{"long enumerations of every kind", `{"name": "enums", "inputSchema": {"type": "object", "properties": {
+			"i": {"enum": [1, "` + strings.Repeat("x", 80) + `"]}, "f": {"enum": [1.5, {}]}, "b": {"enum": [true, []]}, "n": {"enum": [null, {}]}, "o": {"enum": [{}]},
+			"w": {"type": ["string", "integer", "boolean", "object", "array"]}}}}`,
+			"enums(i: int = None, f: float = None, b: bool = None, n: None = None, o: Any = None, w: Any = None) -> dict", ""},
+		{"a long odd name", `{"name": "long", "inputSchema": {"type": "` + strings.Repeat("é", 150) + `"}}`,
+			"long(**kwargs) -> dict", strings.Repeat("é", 100) + `..."`},
 		{"names that are no identifiers", `{"name": "a/b", "inputSchema": {"type": "object", "properties": {"from": {"type": "string"}, "self": {"type": "string"}, "x-y": {"type": "string"}, "x_y": {"type": "string"}, "ctx": {"type": "string"}}, "required": ["from"]}}`,
 			"a_b(from_: str, self: str = None, x_y_2: str = None, x_y: str = None, ctx: str = None) -> dict", ""},
 	}
