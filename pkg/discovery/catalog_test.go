@@ -80,6 +80,7 @@ func TestSearchFindsTheRightToolFirst(t *testing.T) {
 		{"the server's name", "calendar events", "google-calendar list-events", "calendar in parameter, description, server"},
 		{"a misspelt word", "calender evnets", "google-calendar list-events", "calender as calendar (spelling)"},
 		{"two letters in the wrong order", "dierctory", "files list_directory", "dierctory as directory (spelling)"},
+		{"a swap in a short word", "htread", "gmail search_threads", "htread as thread (spelling)"},
 		{"the start of a word", "recip", "gmail send_message", "recip as recipient (spelling)"},
 		{"a parameter", "attendees", "google-calendar create-event", "attende in parameter"},
 		{"a parameter's text", "invite people", "google-calendar create-event", "invit in parameter text"},
@@ -241,6 +242,21 @@ func TestWords(t *testing.T) {
 	}
 	if got := len(words(strings.Repeat("a ", 1000), 7)); got != 7 {
 		t.Errorf("the limit of 7 words gave %d", got)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	tests := []struct {
+		a, b string
+		want int
+	}{
+		{"time", "time", 0}, {"abdc", "abcd", 1}, {"tmie", "time", 1}, {"time", "times", 1}, {"tame", "time", 1},
+		{"emit", "time", 4}, {"ab", "ba", 1}, {"", "ab", 2}, {"axb", "bxa", 2},
+	}
+	for _, tt := range tests {
+		if got := distance(tt.a, tt.b); got != tt.want {
+			t.Errorf("distance(%q, %q): got %d, want %d", tt.a, tt.b, got, tt.want)
+		}
 	}
 }
 

@@ -122,12 +122,16 @@ func TestDisabledServersAreNotUsable(t *testing.T) {
 }
 
 func TestADisabledDefinitionStillHidesAWeakerOne(t *testing.T) {
-	res, _ := tree{
-		"home/.claude.json": `{"mcpServers": {"db": {"command": "user"}}}`,
-		"work/.mcp.json":    `{"mcpServers": {"db": {"command": "project", "disabled": true}}}`,
-	}.load(t)
-	if len(res.Servers) != 0 || len(res.Disabled) != 1 || len(res.Shadowed) != 1 {
-		t.Errorf("got servers %q, disabled %q, %d shadowed", names(res.Servers), names(res.Disabled), len(res.Shadowed))
+	for name, user := range map[string]string{"another one": "user", "an equal one that is on": "project"} {
+		t.Run(name, func(t *testing.T) {
+			res, _ := tree{
+				"home/.claude.json": `{"mcpServers": {"db": {"command": "` + user + `"}}}`,
+				"work/.mcp.json":    `{"mcpServers": {"db": {"command": "project", "disabled": true}}}`,
+			}.load(t)
+			if len(res.Servers) != 0 || len(res.Disabled) != 1 || len(res.Shadowed) != 1 {
+				t.Errorf("got servers %q, disabled %q, %d shadowed", names(res.Servers), names(res.Disabled), len(res.Shadowed))
+			}
+		})
 	}
 }
 

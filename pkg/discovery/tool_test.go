@@ -122,6 +122,14 @@ func TestHostileSchemasAreBounded(t *testing.T) {
 		fmt.Fprintf(&many, `"p%d": {},`, i)
 	}
 	wide := `{"name": "wide", "inputSchema": {"type": "object", "properties": {` + many.String() + `"z": {}}}}`
+	fields, err := objectOf(json.RawMessage(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &schemaReader{tool: &Tool{}, budget: maxSchemaWork}
+	if r.readInput(fields["inputSchema"]); r.budget >= 0 {
+		t.Errorf("%d bytes of the budget are left, so this test tests nothing", r.budget)
+	}
 	tools, _ := parse(t, raw, wide)
 	if len(tools) != 2 || len(tools[0].Params) != 1 || len(tools[1].Params) != maxParams {
 		t.Fatalf("got %d tools", len(tools))
