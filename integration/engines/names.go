@@ -105,7 +105,7 @@ func (l layout) command() []string {
 		return slices.Concat([]string{"env", "-i", "-C", "/", path, "HOME=/root"}, l.podman(filepath.Join(Cache(), "etc")))
 	case Trixie:
 		return slices.Concat(
-			[]string{"unshare", "--mount", "--propagation", "private", "sh", "-ec", enterChroot, "sh"},
+			[]string{"unshare", "--mount", "--propagation", "private", "sh", "-ec", enterRoot, "sh"},
 			[]string{filepath.Join(Cache(), "trixie"), runBase, filepath.Join(Cache(), "etc"), chrootEtc},
 			[]string{"env", "-i", path, "HOME=/root", "PODMAN_IGNORE_CGROUPSV1_WARNING=1"},
 			l.podman(chrootEtc),
@@ -114,17 +114,21 @@ func (l layout) command() []string {
 	return l.dockerd()
 }
 
-// enterChroot runs the rest of its arguments in the root folder $1. The mounts
-// are in a namespace of their own and end with the last process in it.
-const enterChroot = `
+// enterRoot runs the rest of its arguments in the root folder $1. The mounts are
+// in a namespace of their own and end with the last process in it. The folder
+// becomes the namespace's root, and not just the process's: an exec joins a
+// container's namespace and would come out in the machine's root otherwise.
+const enterRoot = `
 root=$1 run=$2 etc=$3 there=$4
 shift 4
 mount --bind "$root" "$root"
 for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
-mkdir -p "$root$run" "$root$there"
+mkdir -p "$root$run" "$root$there" "$root/old"
 mount --bind "$run" "$root$run"
 mount --bind "$etc" "$root$there"
-exec chroot "$root" "$@"
+cd "$root"
+pivot_root . old
+exec chroot . sh -ec 'umount --lazy /old; exec "$@"' sh "$@"
 `
 
 // podman is the service's command line, with its configuration in the folder

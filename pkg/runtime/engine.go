@@ -72,7 +72,10 @@ type Engine interface {
 // process closed its stdout or ended.
 type Stream interface {
 	io.ReadWriteCloser
-	// CloseWrite closes the process's stdin and leaves stdout open.
+	// CloseWrite ends what this Stream writes and leaves stdout open. An
+	// exec session reads the end of its stdin then. So does a container
+	// where [Info].StdinOnce is true; elsewhere its stdin stays open for the
+	// next Stream, and a program must be told to end in another way.
 	CloseWrite() error
 }
 
@@ -90,9 +93,9 @@ type Info struct {
 	CgroupVersion string // "1" or "2", as the engine says
 	Endpoint      string // the address that was dialled, such as unix:///run/podman/podman.sock
 
-	// StdinOnce says that a container's stdin is closed for good when its
-	// first attached Stream is closed. Where it is false a second Attach
-	// finds stdin open.
+	// StdinOnce says that a container's stdin ends for good when its first
+	// attached Stream is closed or half-closed. Where it is false a second
+	// Attach finds stdin open.
 	StdinOnce bool
 }
 

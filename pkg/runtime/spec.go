@@ -60,6 +60,12 @@ const (
 	// its semaphores. Pages in it count as the container's memory.
 	ShmBytes = 16 * mib
 
+	// Nproc is the rlimit on processes and threads of the sandboxes' user on
+	// the whole host, so it leaves room for many sandboxes; [Spec.Pids] is
+	// each sandbox's own limit. It is set because Podman 4 otherwise sets one
+	// that may be above what the host allows, and then can't start anything.
+	Nproc = 8192
+
 	// CPUPeriod is the period over which [Spec.CPUs] is enforced.
 	CPUPeriod = 100 * time.Millisecond
 

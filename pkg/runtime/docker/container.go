@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -33,7 +34,7 @@ func (e *Engine) Attach(ctx context.Context, id runtime.ID, stderr io.Writer) (r
 	if err != nil {
 		return nil, engineError(ctx, "attach", err)
 	}
-	return hijacked(h, stderr), nil
+	return runtime.NewStream(&attached{conn: conn{Conn: h.Conn, h: h}}, stderr), nil
 }
 
 // attachable refuses a container that has ended: the engine would let us wait
@@ -79,15 +80,11 @@ func (e *Engine) Exec(ctx context.Context, id runtime.ID, argv []string, stderr 
 	if err != nil {
 		return nil, engineError(ctx, "exec", err)
 	}
-	return hijacked(h, stderr), nil
+	return runtime.NewStream(conn{Conn: h.Conn, h: h}, stderr), nil
 }
 
-// hijacked makes a Stream of a connection that the engine has handed over.
-func hijacked(h types.HijackedResponse, stderr io.Writer) runtime.Stream {
-	return runtime.NewStream(conn{Conn: h.Conn, h: h}, stderr)
-}
-
-// conn reads through the buffer that the client library may have filled.
+// A conn is a connection that the engine has handed over. It reads through the
+// buffer that the client library may have filled.
 type conn struct {
 	net.Conn
 	h types.HijackedResponse
@@ -96,6 +93,26 @@ type conn struct {
 func (c conn) Read(b []byte) (int, error) { return c.h.Reader.Read(b) }
 
 func (c conn) CloseWrite() error { return c.h.CloseWrite() }
+
+// An attached is a conn to a container whose stdin stays open for others. The
+// engine takes a half-close of such a connection for the end of the client and
+// stops sending output, so it is not told.
+type attached struct {
+	conn
+	halfClosed atomic.Bool
+}
+
+func (a *attached) Write(b []byte) (int, error) {
+	if a.halfClosed.Load() {
+		return 0, net.ErrClosed
+	}
+	return a.conn.Write(b)
+}
+
+func (a *attached) CloseWrite() error {
+	a.halfClosed.Store(true)
+	return nil
+}
 
 // Kill implements [runtime.Engine].
 func (e *Engine) Kill(ctx context.Context, id runtime.ID, signal string) error {
@@ -129,7 +146,7 @@ func (e *Engine) Wait(ctx context.Context, id runtime.ID) (runtime.Exit, error) 
 func drainWait(results <-chan container.WaitResponse, errs <-chan error) {
 	select {
 	case <-results:
-	case <-errs:
+	case _ = <-errs: // that we cancelled
 	}
 }
 

@@ -87,6 +87,7 @@ func resources(spec runtime.Spec) container.Resources {
 		CPUQuota:   spec.CPUQuota(),
 		Ulimits: []*container.Ulimit{
 			{Name: "nofile", Soft: int64(spec.Nofile), Hard: int64(spec.Nofile)},
+			{Name: "nproc", Soft: runtime.Nproc, Hard: runtime.Nproc},
 			{Name: "core", Soft: 0, Hard: 0},
 		},
 	}

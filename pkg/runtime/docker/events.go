@@ -40,7 +40,7 @@ func forward(ctx context.Context, out chan<- runtime.Event, in <-chan events.Mes
 			case <-ctx.Done():
 				return
 			}
-		case <-errs:
+		case _ = <-errs: // the end of the stream
 			return
 		}
 	}

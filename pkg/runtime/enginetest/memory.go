@@ -28,14 +28,14 @@ type Options struct {
 	// Info is what the engine says of itself; empty fields get defaults.
 	Info runtime.Info
 
-	// StdinOnce closes a container's stdin for good when the first attached
-	// stream closes, as Podman does. Otherwise stdin stays open for the next
-	// one, as on Docker.
+	// StdinOnce ends a container's stdin for good when the first attached
+	// stream is closed or half-closed, as Podman does. Otherwise stdin stays
+	// open for the next stream, as on Docker.
 	StdinOnce bool
 }
 
 // A Func is a container's first process. Its result is the exit code. Stdin
-// reads io.EOF after a half-close and after the container was killed; ctx ends
+// reads io.EOF when it has ended (see Options.StdinOnce) and after the container was killed; ctx ends
 // when the container is killed, and the engine's cleanup waits for the return.
 type Func func(ctx context.Context, spec runtime.Spec, stdin io.Reader, stdout, stderr io.Writer) int
 

@@ -31,7 +31,7 @@ func newContainer(m *Memory, id runtime.ID, spec runtime.Spec) *container {
 	return &container{
 		m: m, id: id, spec: spec,
 		created: time.Now(),
-		proc:    newProcess(m, spec),
+		proc:    newProcess(m, spec, m.opts.StdinOnce),
 		known:   make(chan struct{}),
 		ended:   make(chan struct{}),
 		state:   "created",
@@ -111,7 +111,7 @@ func (c *container) exec(argv []string, stderr io.Writer) (*stream, error) {
 	}
 	spec := c.spec
 	spec.Cmd = argv
-	p := newProcess(c.m, spec)
+	p := newProcess(c.m, spec, true)
 	s, err := p.attach(stderr)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,15 +33,18 @@ type process struct {
 	stdin *pipe
 	over  chan struct{} // closed when it has ended, before its output is drained
 
+	// stdinOnce ends stdin when a stream does. It is so for every exec.
+	stdinOnce bool
+
 	mu      sync.Mutex // guards the fields below
 	streams map[*stream]struct{}
 	closed  bool // its output has ended
 	kill    func(syscall.Signal)
 }
 
-func newProcess(m *Memory, spec runtime.Spec) *process {
+func newProcess(m *Memory, spec runtime.Spec, stdinOnce bool) *process {
 	return &process{
-		m: m, spec: spec,
+		m: m, spec: spec, stdinOnce: stdinOnce,
 		stdin:   newPipe(),
 		over:    make(chan struct{}),
 		streams: make(map[*stream]struct{}),
@@ -50,7 +55,7 @@ func newProcess(m *Memory, spec runtime.Spec) *process {
 func (p *process) attach(stderr io.Writer) (*stream, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || p.isOver() {
 		return nil, refusal("attach", 409, "the process has ended")
 	}
 	s := &stream{p: p, out: newPipe(), stderr: stderr}
@@ -95,8 +100,8 @@ func (p *process) startCommand(ended func(int)) error {
 	if len(p.spec.Cmd) == 0 {
 		return refusal("start", 400, "no command specified")
 	}
-	path, err := exec.LookPath(p.spec.Cmd[0])
-	if err != nil {
+	path, ok := lookPath(p.spec.Cmd[0])
+	if !ok {
 		return refusal("start", 400, "exec: %q: executable file not found in $PATH", p.spec.Cmd[0])
 	}
 	dir, err := os.MkdirTemp("", "bridged-memory-")
@@ -224,7 +229,7 @@ func (p *process) detach(s *stream) {
 	p.mu.Lock()
 	delete(p.streams, s)
 	p.mu.Unlock()
-	if p.m.opts.StdinOnce {
+	if p.stdinOnce {
 		p.stdin.closeWrite()
 	}
 	p.m.count(func(n *Counts) { n.OpenStreams-- })
@@ -279,16 +284,22 @@ type stream struct {
 	out    *pipe
 	closed atomic.Bool
 
+	halfClosed atomic.Bool // it writes no more
+
 	mu     sync.Mutex // guards stderr's calls
 	stderr io.Writer
 }
 
 func (s *stream) Read(b []byte) (int, error) { return s.out.Read(b) }
 
-func (s *stream) Write(b []byte) (int, error) { return s.p.stdin.write(b, &s.closed) }
+func (s *stream) Write(b []byte) (int, error) { return s.p.stdin.write(b, &s.halfClosed) }
 
 func (s *stream) CloseWrite() error {
-	s.p.stdin.closeWrite()
+	s.halfClosed.Store(true)
+	s.p.stdin.wake()
+	if s.p.stdinOnce {
+		s.p.stdin.closeWrite()
+	}
 	return nil
 }
 
@@ -297,6 +308,7 @@ func (s *stream) Close() error {
 		return nil
 	}
 	s.out.closeRead()
+	s.halfClosed.Store(true)
 	s.p.stdin.wake()
 	s.p.detach(s)
 	return nil
@@ -312,9 +324,30 @@ func (s *stream) writeStderr(b []byte) {
 	_, _ = s.stderr.Write(b)
 }
 
-// environment is a container's: nothing of ours but PATH, which finds python.
+// searchPath is a container's usual PATH first, so that a wrapper script of the
+// user's, which would add variables of its own, is not taken for python3.
+func searchPath() string {
+	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + os.Getenv("PATH")
+}
+
+// lookPath finds a program as execvp would in a container.
+func lookPath(name string) (string, bool) {
+	if strings.Contains(name, "/") {
+		_, err := exec.LookPath(name)
+		return name, err == nil
+	}
+	for _, dir := range filepath.SplitList(searchPath()) {
+		path := filepath.Join(dir, name)
+		if _, err := exec.LookPath(path); err == nil {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// environment is a container's: nothing of ours but PATH.
 func environment(env map[string]string) []string {
-	all := map[string]string{"PATH": os.Getenv("PATH"), "HOME": "/nonexistent"}
+	all := map[string]string{"PATH": searchPath(), "HOME": "/nonexistent"}
 	maps.Copy(all, env)
 	var list []string
 	for _, k := range slices.Sorted(maps.Keys(all)) {

@@ -40,7 +40,7 @@ func launch(t *testing.T, m *Memory) (runtime.ID, runtime.Stream) {
 
 func TestFuncContainersWorkInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := NewMemory(t, Options{Run: upper})
+		m := NewMemory(t, Options{Run: upper, StdinOnce: true})
 		m.Delay("create", time.Hour) // the bubble's clock
 		id, s := launch(t, m)
 		if _, err := io.WriteString(s, "a\n"); err != nil {

@@ -95,12 +95,16 @@ func (e *Engine) newExec(ctx context.Context, id runtime.ID, config map[string]a
 // client for each call, which races with every other call. So each stream gets
 // a client of its own here, on one connection, with no goroutine at all.
 func (e *Engine) upgrade(ctx context.Context, path string, query url.Values, body []byte, id string) (runtime.StreamConn, error) {
-	own := *e.client
-	own.Client = &http.Client{Transport: guard{&http.Transport{
+	transport := &http.Transport{
 		DialContext:        e.transport.DialContext,
 		TLSClientConfig:    e.transport.TLSClientConfig,
 		DisableCompression: true,
-	}}}
+	}
+	// What is handed over is not the transport's any more; a connection on
+	// which the service refused must not stay idle in it.
+	defer transport.CloseIdleConnections()
+	own := *e.client
+	own.Client = &http.Client{Transport: guard{transport}}
 	headers := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"tcp"}}
 	if body != nil {
 		headers.Set("Content-Type", "application/json")

@@ -12,8 +12,9 @@ import (
 	"github.com/bridged/bridged/pkg/runtime"
 )
 
-// waitInterval is how often the service looks whether a container has ended.
-const waitInterval = "50ms"
+// waitInterval is how often it is looked whether a container has ended: by the
+// service, once it has been started.
+const waitInterval = 50 * time.Millisecond
 
 // Start implements [runtime.Engine].
 func (e *Engine) Start(ctx context.Context, id runtime.ID) error {
@@ -37,7 +38,11 @@ func (e *Engine) Wait(ctx context.Context, id runtime.ID) (runtime.Exit, error) 
 	done := make(chan result, 1)
 	// It ends soon after ctx, and at the latest with the container.
 	go func() {
-		opts := new(containers.WaitOptions).WithInterval(waitInterval).WithConditions([]string{"stopped", "exited"})
+		if err := e.waitStarted(ctx, id); err != nil {
+			done <- result{err: err}
+			return
+		}
+		opts := new(containers.WaitOptions).WithInterval(waitInterval.String()).WithConditions([]string{"stopped", "exited"})
 		code, err := containers.Wait(e.with(ctx), string(id), opts)
 		done <- result{code, err}
 	}()
@@ -49,6 +54,25 @@ func (e *Engine) Wait(ctx context.Context, id runtime.ID) (runtime.Exit, error) 
 		return e.exit(ctx, id, int(r.code))
 	case <-ctx.Done():
 		return runtime.Exit{}, engineError(ctx, "wait", ctx.Err())
+	}
+}
+
+// waitStarted waits while the container has not been started. Podman 4 takes
+// one for ended.
+func (e *Engine) waitStarted(ctx context.Context, id runtime.ID) error {
+	for {
+		c, err := containers.Inspect(e.with(ctx), string(id), nil)
+		if err != nil {
+			return err
+		}
+		if c.State == nil || c.State.Status != "created" && c.State.Status != "configured" && c.State.Status != "initialized" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(waitInterval):
+		}
 	}
 }
 
@@ -68,16 +92,13 @@ func (e *Engine) exit(ctx context.Context, id runtime.ID, code int) (runtime.Exi
 func (e *Engine) Stats(ctx context.Context, id runtime.ID) (runtime.Stats, error) {
 	reports, err := containers.Stats(e.with(ctx), []string{string(id)}, new(containers.StatsOptions).WithStream(false))
 	if err != nil {
-		return runtime.Stats{}, engineError(ctx, "stats", err)
+		return runtime.Stats{}, e.noStats(ctx, id, err)
 	}
 	// One report always comes, be it an error: without it the bindings'
 	// goroutine would not end.
 	r := <-reports
-	if r.Error != nil {
-		return runtime.Stats{}, engineError(ctx, "stats", r.Error)
-	}
-	if len(r.Stats) != 1 {
-		return runtime.Stats{}, &runtime.EngineError{Op: "stats", Status: http.StatusConflict, Msg: "the container is not running"}
+	if r.Error != nil || len(r.Stats) != 1 {
+		return runtime.Stats{}, e.noStats(ctx, id, nil)
 	}
 	s := r.Stats[0]
 	return runtime.Stats{
@@ -85,6 +106,24 @@ func (e *Engine) Stats(ctx context.Context, id runtime.ID) (runtime.Stats, error
 		CPU:         time.Duration(s.CPUNano),
 		Pids:        int64(s.PIDs),
 	}, nil
+}
+
+// noStats says why there are no statistics, where the service said cause or
+// nothing: its reason may come as an empty object, which the bindings can't
+// read.
+func (e *Engine) noStats(ctx context.Context, id runtime.ID, cause error) error {
+	c, err := containers.Inspect(e.with(ctx), string(id), nil)
+	if err != nil {
+		return engineError(ctx, "stats", err)
+	}
+	if cause != nil {
+		return engineError(ctx, "stats", cause)
+	}
+	msg := "the engine can't read the container's cgroups"
+	if c.State == nil || !c.State.Running {
+		msg = "the container is not running"
+	}
+	return &runtime.EngineError{Op: "stats", Status: http.StatusConflict, Msg: msg}
 }
 
 // List implements [runtime.Engine].
@@ -115,15 +154,43 @@ func labelled(labels map[string]string) map[string][]string {
 	return f
 }
 
+const (
+	// removeTries bounds how often a removal is tried that met the container
+	// between two states: it ended by itself just then.
+	removeTries = 10
+	removePause = 50 * time.Millisecond
+)
+
 // Remove implements [runtime.Engine].
 func (e *Engine) Remove(ctx context.Context, id runtime.ID) error {
+	for try := 1; ; try++ {
+		err := e.remove(ctx, id)
+		if err == nil || gone(err) {
+			return nil
+		}
+		if try == removeTries || !betweenStates(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(removePause):
+		}
+	}
+}
+
+func (e *Engine) remove(ctx context.Context, id runtime.ID) error {
 	opts := new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0)
 	reports, err := containers.Remove(e.with(ctx), string(id), opts)
 	for _, r := range reports {
 		err = errors.Join(err, r.Err)
 	}
-	if err = engineError(ctx, "remove", err); gone(err) {
-		return nil
-	}
-	return err
+	return engineError(ctx, "remove", err)
+}
+
+// betweenStates reports whether the service refused because the container was
+// just changing its state.
+func betweenStates(err error) bool {
+	return strings.Contains(err.Error(), "container state improper") ||
+		strings.Contains(err.Error(), "could not be stopped")
 }

@@ -31,6 +31,7 @@ func generator(spec runtime.Spec) *specgen.SpecGenerator {
 	g.Rlimits = []oci.POSIXRlimit{
 		// Podman 4.3 puts RLIMIT_ before the type by itself.
 		{Type: "nofile", Soft: spec.Nofile, Hard: spec.Nofile},
+		{Type: "nproc", Soft: runtime.Nproc, Hard: runtime.Nproc},
 		{Type: "core", Soft: 0, Hard: 0},
 	}
 	return g
