@@ -1,0 +1,193 @@
+//go:build integration
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/bridged/bridged/integration/engines"
+	"github.com/bridged/bridged/pkg/ops"
+)
+
+// readyTime bounds the wait for the daemon and its pool.
+const readyTime = 60 * time.Second
+
+// A daemon is a `bridged serve` with a home of its own.
+type daemon struct {
+	dir    string
+	socket string
+	env    []string
+	cmd    *exec.Cmd
+}
+
+// startDaemon starts a daemon on e, with one real MCP server, and waits until
+// its pool is warm.
+func startDaemon(ctx context.Context, e *engines.Running) (*daemon, error) {
+	dir, err := os.MkdirTemp("", "bridged-bench")
+	if err != nil {
+		return nil, err
+	}
+	d := &daemon{dir: dir, socket: filepath.Join(dir, "run", "mcp.sock")}
+	d.env = []string{
+		"HOME=" + dir, "PATH=" + os.Getenv("BRIDGED_TEST_SERVERS") + ":" + os.Getenv("PATH"), "LANG=C.UTF-8",
+		"BRIDGED_SOCKET=" + d.socket, "MCP_BRIDGE_RUNTIME=" + e.Endpoint, "MCP_BRIDGE_IMAGE=" + e.Image,
+		"MCP_BRIDGE_IMPORTS=json", "MCP_BRIDGE_LOG_LEVEL=warn",
+	}
+	entry := []byte(`{"mcpServers":{"everything":{"command":"mcp-server-everything"}}}`)
+	if err := os.MkdirAll(filepath.Join(dir, "MCPs"), 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "MCPs", "bench.json"), entry, 0o600); err != nil {
+		return nil, err
+	}
+	d.cmd = exec.Command("bin/bridged", "serve")
+	d.cmd.Env, d.cmd.Stderr = d.env, os.Stderr
+	if err := d.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the daemon: %w", err)
+	}
+	if err := d.ready(ctx); err != nil {
+		d.stop()
+		return nil, err
+	}
+	return d, nil
+}
+
+// ready waits until the pool is at its target.
+func (d *daemon) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	for {
+		s, err := ops.Get(ctx, filepath.Join(filepath.Dir(d.socket), "ops.sock"))
+		if err == nil && s.Ready && s.Pool.Warm >= s.Pool.Target {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for a warm pool: %w (%v, %s)", ctx.Err(), err, s.Reason)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// stop ends the daemon and removes its home.
+func (d *daemon) stop() {
+	// What goes wrong here has nothing to do with what was measured.
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	_ = d.cmd.Wait()
+	_ = os.RemoveAll(d.dir)
+}
+
+// An agent is a shim and the least client that can drive one, so that what is
+// measured is ours.
+type agent struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	id  int
+}
+
+// agent starts a shim and initializes.
+func (d *daemon) agent() (*agent, error) {
+	a := &agent{cmd: exec.Command("bin/bridge-shim")}
+	a.cmd.Env, a.cmd.Stderr = d.env, os.Stderr
+	in, err := a.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting a shim: %w", err)
+	}
+	a.in, a.out = in, bufio.NewReaderSize(out, 1<<20)
+	params := map[string]any{
+		"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]string{"name": "bench", "version": "1"},
+	}
+	if _, err := a.request("initialize", params); err != nil {
+		return nil, err
+	}
+	_, err = io.WriteString(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
+	return a, err
+}
+
+// request sends one request and returns its result.
+func (a *agent) request(method string, params any) (json.RawMessage, error) {
+	a.id++
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": a.id, "method": method, "params": params})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := a.in.Write(append(line, '\n')); err != nil {
+		return nil, err
+	}
+	for {
+		line, err := a.out.ReadBytes('\n')
+		if err != nil {
+			return nil, err
+		}
+		var reply struct {
+			ID     int             `json:"id"`
+			Result json.RawMessage `json:"result"`
+			Error  json.RawMessage `json:"error"`
+		}
+		if err := json.Unmarshal(line, &reply); err != nil {
+			return nil, err
+		}
+		switch {
+		case reply.ID != a.id: // a notification
+		case reply.Error != nil:
+			return nil, fmt.Errorf("%s: %s", method, reply.Error)
+		default:
+			return reply.Result, nil
+		}
+	}
+}
+
+// run runs code, which must work, and returns its value.
+func (a *agent) run(code string, servers ...string) (string, error) {
+	args := map[string]any{"code": code}
+	if len(servers) > 0 {
+		args["servers"] = servers
+	}
+	raw, err := a.request("tools/call", map[string]any{"name": "run_python", "arguments": args})
+	if err != nil {
+		return "", err
+	}
+	var res struct {
+		IsError bool `json:"isError"`
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &res); err != nil {
+		return "", err
+	}
+	text := ""
+	for _, c := range res.Content {
+		text += c.Text
+	}
+	if res.IsError {
+		return "", errors.New(text)
+	}
+	return text, nil
+}
+
+// close ends the shim.
+func (a *agent) close() error {
+	if err := a.in.Close(); err != nil {
+		return err
+	}
+	return a.cmd.Wait()
+}
