@@ -10,6 +10,9 @@ MAKEFLAGS += --no-print-directory
 TAGS := remote,containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper
 export GOFLAGS := -buildvcs=false -tags=$(TAGS)
 
+# Everything is built without C, once; only the race detector needs it.
+export CGO_ENABLED := 0
+
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
@@ -24,8 +27,8 @@ export BRIDGED_TEST_SERVERS := $(BRIDGED_TEST_CACHE)/mcpservers/bin
 
 .PHONY: build
 build: ## build bin/bridged and bin/bridge-shim, both static
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridged ./cmd/bridged
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridge-shim ./cmd/bridge-shim
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridged ./cmd/bridged
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/bridge-shim ./cmd/bridge-shim
 
 .PHONY: test
 test: setup build race harness-test integration ## install what is missing, and test everything on real engines
@@ -36,7 +39,7 @@ test-short: ## run the unit tests alone: no engine, no network
 
 .PHONY: race
 race: ## run the unit tests under the race detector
-	go test -race ./...
+	CGO_ENABLED=1 go test -race ./...
 
 .PHONY: harness-test
 harness-test: ## run the harness's tests under the sandbox's own Python
@@ -86,8 +89,8 @@ arrows: ## check that packages import each other as the design says
 
 .PHONY: cross
 cross: ## build for macOS and for Linux on arm64, and throw it away
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./...
-	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./...
+	GOOS=darwin GOARCH=arm64 go build -o /dev/null ./...
+	GOOS=linux GOARCH=arm64 go build -o /dev/null ./...
 
 .PHONY: goflags
 goflags: ## print the line that gives a shell our GOFLAGS
