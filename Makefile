@@ -51,9 +51,9 @@ integration: ## run the tests on real engines and real MCP servers (after setup 
 	GOFLAGS='$(GOFLAGS),integration' go test -count=1 -timeout 30m ./integration/...
 
 .PHONY: bench
-bench: build ## measure on a real engine; prints a table and writes out/bench.json
+bench: setup build ## measure on a real engine; prints a table and writes out/bench.json
 	mkdir -p out
-	GOFLAGS='$(GOFLAGS),integration' go test -count=1 -timeout 30m -run '^$$' -bench . ./integration/...
+	GOFLAGS='$(GOFLAGS),integration' go run ./integration/bench
 
 .PHONY: demo
 demo: ## set everything up and show one agent session
