@@ -17,7 +17,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 # What the tests and the demo install or build once: engines' settings, root
-# file systems, MCP servers.
+# file systems, MCP servers. Deleting it is safe.
 ifeq ($(shell id -u),0)
 export BRIDGED_TEST_CACHE ?= /var/cache/bridged-test
 else
@@ -62,10 +62,10 @@ demo: ## set everything up and show one agent session
 	go run ./integration/demo
 
 .PHONY: image
-image: build ## build the sandbox image without a registry and import it
-	mkdir -p out
-	[[ -e out/sandbox.tar ]] || images/debian.sh out/sandbox.tar full
-	bin/bridged image import --file out/sandbox.tar
+image: build ## make the sandbox image: with mmdebstrap where it is installed, else from a registry
+	if ! command -v mmdebstrap >/dev/null; then exec bin/bridged image build; fi; \
+		[[ -e $(BRIDGED_TEST_CACHE)/full.tar ]] || images/debian.sh $(BRIDGED_TEST_CACHE)/full.tar full; \
+		bin/bridged image import --file $(BRIDGED_TEST_CACHE)/full.tar
 
 .PHONY: setup
 setup: ## install what the tests need (Debian 12; elsewhere it says what)
