@@ -18,6 +18,8 @@ const (
 	maxServers = 64
 	// maxServerName bounds a server's name, in bytes.
 	maxServerName = 256
+	// maxTimeout keeps a timeout within what a time.Duration holds.
+	maxTimeout = 365 * 24 * time.Hour
 )
 
 // args are the arguments of run_python.
@@ -28,27 +30,24 @@ type args struct {
 	notices []string      // what was made of arguments that were not quite right
 }
 
-// limits are what arguments are checked against.
-type limits struct {
-	code    int // bytes
-	timeout time.Duration
-}
-
 // parseArgs reads the arguments, which a model wrote, with as much tolerance as
 // leaves no doubt about what was meant. An error tells the model what to change.
-func parseArgs(raw json.RawMessage, lim limits) (args, error) {
+//
+// maxCode is in bytes. A timeout may be as long as it likes here: what caps it
+// is the sandbox's session, which knows the configuration.
+func parseArgs(raw json.RawMessage, maxCode int) (args, error) {
 	members, err := argMembers(raw)
 	if err != nil {
 		return args{}, err
 	}
 	var a args
-	if a.code, err = parseCode(members, lim.code); err != nil {
+	if a.code, err = parseCode(members, maxCode); err != nil {
 		return args{}, err
 	}
 	if a.servers, err = parseServers(members["servers"]); err != nil {
 		return args{}, err
 	}
-	if err := a.setTimeout(members["timeout"], lim.timeout); err != nil {
+	if err := a.setTimeout(members["timeout"]); err != nil {
 		return args{}, err
 	}
 	for _, name := range []string{"code", "servers", "timeout"} {
@@ -186,7 +185,7 @@ func checkServers(names []string) ([]string, error) {
 }
 
 // setTimeout reads seconds, as a number or a string of one.
-func (a *args) setTimeout(raw json.RawMessage, limit time.Duration) error {
+func (a *args) setTimeout(raw json.RawMessage) error {
 	if raw == nil {
 		return nil
 	}
@@ -198,11 +197,7 @@ func (a *args) setTimeout(raw json.RawMessage, limit time.Duration) error {
 	if secs <= 0 {
 		return fmt.Errorf(`the argument "timeout" must be more than 0 seconds, not %s; leave it out for the default`, brief(text))
 	}
-	if secs > limit.Seconds() {
-		a.timeout = limit
-		a.notices = append(a.notices, fmt.Sprintf("the timeout of %s s is above the cap; %g s was used", brief(text), limit.Seconds()))
-		return nil
-	}
+	secs = min(secs, maxTimeout.Seconds())
 	a.timeout = max(time.Duration(secs*float64(time.Second)), time.Millisecond)
 	return nil
 }

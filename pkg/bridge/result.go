@@ -59,15 +59,12 @@ func (v view) result(r sandbox.Result) *mcp.CallToolResult {
 	r.Notices = append(r.Notices, left...)
 	text, cut := v.text(out, r)
 	if cut > 0 {
-		r.Notices = append(r.Notices, fmt.Sprintf("%d characters were cut out of the middle of what is shown; the session still has the values: print slices, or filter before printing (the last value is _)", cut))
-	}
-	if r.Cut > 0 {
-		r.Notices = append(r.Notices, fmt.Sprintf("%d bytes of output were dropped because there was too much of it; print less, or write it to a file in /workspace and read parts", r.Cut))
+		r.Notices = append(r.Notices, fmt.Sprintf("%d characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)", cut))
 	}
 	notices := boundNotices(r.Notices)
 	res := &mcp.CallToolResult{IsError: r.Status != sandbox.StatusOK}
-	if out.background != "" {
-		res.Content = append(res.Content, mcp.NewTextContent("Output of code that an earlier call left running:\n"+cutMiddle(out.background, v.budget/4)))
+	if text := out.background.cut(v.budget / 4); text != "" {
+		res.Content = append(res.Content, mcp.NewTextContent("Output of code that an earlier call left running:\n"+text))
 	}
 	if text != "" {
 		res.Content = append(res.Content, mcp.NewTextContent(text))
@@ -125,33 +122,50 @@ func boundNotices(notices []string) []string {
 
 // printed is a run's output, taken apart.
 type printed struct {
-	all        string // stdout and stderr as they came
-	stdout     string
-	stderr     string
-	background string
+	all        part // stdout and stderr as they came
+	stdout     part
+	stderr     part
+	background part
 }
 
+// A tape collects output for one part.
+type tape struct {
+	b    strings.Builder
+	gone int64
+	at   int
+}
+
+func (t *tape) add(o sandbox.Output) {
+	if o.Cut > 0 && t.gone == 0 {
+		t.at = t.b.Len()
+	}
+	t.gone += max(o.Cut, 0)
+	t.b.WriteString(o.Text)
+}
+
+func (t *tape) part() part { return part{t.b.String(), t.gone, t.at} }
+
 func split(output []sandbox.Output) printed {
-	var all, stdout, stderr, background strings.Builder
+	var all, stdout, stderr, background tape
 	for _, o := range output {
 		if o.Background {
-			background.WriteString(o.Text)
+			background.add(o)
 			continue
 		}
-		all.WriteString(o.Text)
+		all.add(o)
 		if o.Stream == sandbox.Stderr {
-			stderr.WriteString(o.Text)
+			stderr.add(o)
 			continue
 		}
-		stdout.WriteString(o.Text)
+		stdout.add(o)
 	}
-	return printed{all.String(), stdout.String(), stderr.String(), background.String()}
+	return printed{all.part(), stdout.part(), stderr.part(), background.part()}
 }
 
 // text puts together the output, the value and the traceback, and says how many
 // characters it had to leave out.
-func (v view) text(out printed, r sandbox.Result) (string, int) {
-	parts, cut := fit(v.budget, out.all, r.Value, trace(r.Error))
+func (v view) text(out printed, r sandbox.Result) (string, int64) {
+	parts, cut := fit(v.budget, out.all, part{text: r.Value}, part{text: trace(r.Error)})
 	var b strings.Builder
 	for _, p := range parts {
 		if p == "" {
@@ -183,12 +197,12 @@ func (v view) structure(out printed, r sandbox.Result, notices []string) structu
 	if r.Error != nil {
 		e = *r.Error
 	}
-	parts, _ := fit(v.budget, out.stdout, out.stderr, r.Value, e.Traceback, e.Message)
+	parts, _ := fit(v.budget, out.stdout, out.stderr, part{text: r.Value}, part{text: e.Traceback}, part{text: e.Message})
 	s := structured{
 		Status:     string(r.Status),
 		Stdout:     parts[0],
 		Stderr:     parts[1],
-		Background: cutMiddle(out.background, v.budget/4),
+		Background: out.background.cut(v.budget / 4),
 		Result:     parts[2],
 		Notices:    notices,
 		StateLost:  cutMiddle(r.StateLost, maxNotice),

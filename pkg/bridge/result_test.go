@@ -73,6 +73,9 @@ func TestResults(t *testing.T) {
 		{"background output apart", sandbox.Result{Status: "ok", Output: append(out("two\n"), sandbox.Output{Stream: 1, Text: "bg 1\n", Background: true})},
 			[]string{"Output of code that an earlier call left running:\nbg 1\n", "two"},
 			`{"status":"ok","stdout":"two\n","background":"bg 1\n","duration_ms":0}`, false},
+		{"output that the sandbox cut", sandbox.Result{Status: "ok", Cut: 7, Output: []sandbox.Output{{Stream: 1, Text: "head"}, {Stream: 1, Text: "tail", Cut: 7}}},
+			[]string{"head\n…[7 characters cut]…\ntail", "[bridged] 7 characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)"},
+			`{"status":"ok","stdout":"head\n…[7 characters cut]…\ntail","notices":["7 characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)"],"duration_ms":0}`, false},
 		{"a picture", sandbox.Result{Status: "ok", Rich: []sandbox.Rich{{MIME: "image/png", Data: []byte("x")}, {MIME: "application/x", Data: []byte("yy")}}},
 			[]string{"image/png", "[bridged] application/x of 2 bytes was left out: agents can't show it"},
 			`{"status":"ok","notices":["application/x of 2 bytes was left out: agents can't show it"],"duration_ms":0}`, false},
@@ -135,6 +138,7 @@ func TestLargeResultsKeepToTheBudget(t *testing.T) {
 		cut  string
 	}{
 		{"one long line", sandbox.Result{Status: "ok", Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + strings.Repeat("x", 300000) + "TAIL"}}}, "284048 characters were cut"},
+		{"output that the sandbox cut already", sandbox.Result{Status: "ok", Cut: 1e6, Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + lines}, {Stream: 1, Text: lines + "TAIL", Cut: 1e6}}}, "1034054 characters were cut"},
 		{"a long value", sandbox.Result{Status: "ok", Value: "HEAD" + numbers.String() + "TAIL"}, "characters were cut"},
 		{"Chinese", sandbox.Result{Status: "ok", Value: "HEAD" + strings.Repeat("漢字仮名", 25000) + "TAIL"}, "characters were cut"},
 		{"emoji", sandbox.Result{Status: "ok", Value: "HEAD" + strings.Repeat("🚀é漢", 25000) + "TAIL"}, "characters were cut"},
@@ -175,7 +179,7 @@ func TestCutsFallBetweenCharacters(t *testing.T) {
 				t.Fatalf("cutMiddle at %d: valid %v, %d bytes", limit, utf8.ValidString(got), len(got))
 			}
 			n := lost(s, limit)
-			if kept := utf8.RuneCountInString(got) - utf8.RuneCountInString(mark(n)); kept+n != utf8.RuneCountInString(s) {
+			if kept := utf8.RuneCountInString(got) - utf8.RuneCountInString(mark(int64(n))); kept+n != utf8.RuneCountInString(s) {
 				t.Fatalf("%d kept and %d cut of %d characters", kept, n, utf8.RuneCountInString(s))
 			}
 		}

@@ -21,7 +21,7 @@ func (s *session) runPython(ctx context.Context, req mcp.CallToolRequest) (*mcp.
 	s.running.Add(1)
 	defer s.running.Add(-1)
 	view := viewOf(ctx, s.srv.opts.TextBudget)
-	a, err := parseArgs(req.Params.RawArguments, limits{s.srv.opts.MaxCode, s.srv.opts.MaxTimeout})
+	a, err := parseArgs(req.Params.RawArguments, s.srv.opts.MaxCode)
 	if err != nil {
 		return view.refusal(err, nil), nil
 	}

@@ -17,7 +17,6 @@ import (
 // them.
 type Options struct {
 	Version     string         // of this release
-	MaxTimeout  time.Duration  // cap of run_python's timeout; 0 means 120s
 	MaxCode     int            // bytes of code in a call; 0 means 4 MiB
 	MaxMessage  int            // bytes of a message from an agent; 0 means 16 MiB
 	MaxRequests int            // requests at once in a session; 0 means 64
@@ -27,7 +26,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.MaxTimeout = cmp.Or(o.MaxTimeout, 120*time.Second)
 	o.MaxCode = cmp.Or(o.MaxCode, 4<<20)
 	o.MaxMessage = cmp.Or(o.MaxMessage, 16<<20)
 	o.MaxRequests = cmp.Or(o.MaxRequests, 64)
