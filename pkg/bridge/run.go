@@ -59,7 +59,7 @@ func (s *session) run(ctx context.Context, a args) (sandbox.Result, error) {
 // explain puts the reason of an ended request in the place of the bare
 // "context canceled".
 func explain(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
+	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, cause)) {
 		return fmt.Errorf("nothing ran: %w", cause)
 	}
 	return err

@@ -62,7 +62,7 @@ func untilCancelled(started chan<- struct{}) func(context.Context, sandbox.Reque
 
 // start serves on a socket of its own until the test ends, and checks that
 // nothing is left behind then.
-func start(t *testing.T, open Opener, opts Options) (*Server, string) {
+func start(t testing.TB, open Opener, opts Options) (*Server, string) {
 	t.Helper()
 	before := runtime.NumGoroutine()
 	path := filepath.Join(t.TempDir(), "d", "mcp.sock")
@@ -90,7 +90,7 @@ func start(t *testing.T, open Opener, opts Options) (*Server, string) {
 	return srv, path
 }
 
-func checkGoroutines(t *testing.T, before int) {
+func checkGoroutines(t testing.TB, before int) {
 	t.Helper()
 	for deadline := time.Now().Add(hang); runtime.NumGoroutine() > before; {
 		if time.Now().After(deadline) {
@@ -103,13 +103,13 @@ func checkGoroutines(t *testing.T, before int) {
 
 // An agent is a shim's end of a connection, spoken to in lines.
 type agent struct {
-	t       *testing.T
+	t       testing.TB
 	conn    *net.UnixConn
 	r       *bufio.Reader
 	welcome welcome
 }
 
-func dial(t *testing.T, path string) *net.UnixConn {
+func dial(t testing.TB, path string) *net.UnixConn {
 	t.Helper()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
@@ -118,7 +118,7 @@ func dial(t *testing.T, path string) *net.UnixConn {
 	return conn
 }
 
-func connect(t *testing.T, path string, h Hello) *agent {
+func connect(t testing.TB, path string, h Hello) *agent {
 	t.Helper()
 	conn := dial(t, path)
 	a := &agent{t: t, conn: conn, r: bufio.NewReader(conn)}

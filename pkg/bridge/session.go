@@ -25,6 +25,10 @@ const (
 
 	// flushGrace bounds the writing of last answers.
 	flushGrace = time.Second
+
+	// endGrace bounds the wait for requests that were cancelled and for a
+	// client that does not take their answers; then its connection is closed.
+	endGrace = 10 * time.Second
 )
 
 // A session is one connection of a shim.
@@ -101,6 +105,8 @@ func (s *session) serve(lines *lineReader) {
 		s.drain()
 	}
 	s.cancel(errClientGone)
+	end := time.AfterFunc(endGrace, func() { _ = s.conn.Close() })
+	defer end.Stop()
 	s.requests.Wait()
 	s.helpers.Wait()
 	s.w.close(flushGrace)
