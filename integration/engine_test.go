@@ -3,18 +3,113 @@
 package integration
 
 import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bridged/bridged/integration/engines"
+	"github.com/bridged/bridged/pkg/runtime"
 	"github.com/bridged/bridged/pkg/runtime/enginetest"
 )
 
-// Every driver is held to the suites by every engine.
+// Every driver is held to both suites by every engine.
 func TestEngines(t *testing.T) {
 	for _, name := range engines.All {
 		t.Run(string(name), func(t *testing.T) {
 			r := engines.ForTest(t, name)
+			started := decoys(t)
 			t.Run("behaviour", func(t *testing.T) { enginetest.Test(t, r.Engine, r.Image) })
+			t.Run("hardening", func(t *testing.T) { enginetest.TestHardening(t, r.Engine, r.Image) })
+			t.Run("the engine keeps nothing that a sandbox says", func(t *testing.T) { testNoLog(t, r) })
+			t.Run("the engine is found by its socket", func(t *testing.T) { testDetect(t, r) })
+			if list := started(); len(list) > 0 {
+				t.Errorf("the driver started programs: %v", list)
+			}
 		})
+	}
+}
+
+// decoys puts programs with the names of container tools before all others. The
+// result lists those that have been started since.
+func decoys(t *testing.T) func() []string {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "started")
+	script := fmt.Sprintf("#!/bin/sh\necho \"$0\" >>%q\nexit 1\n", log)
+	for _, name := range []string{"podman", "docker", "nerdctl", "buildah", "crun", "runc", "ssh"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return func() []string {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return nil // nothing was
+		}
+		return strings.Fields(string(text))
+	}
+}
+
+// testNoLog says a word through a container's every file, and looks for it in
+// all that the engine keeps.
+func testNoLog(t *testing.T, r *engines.Running) {
+	const canary = "canary-9f31c07d"
+	spec := runtime.DefaultSpec(r.Image)
+	spec.Cmd = []string{"python3", "-c", "import sys; w = input(); print(w); print(w, file=sys.stderr)"}
+	id, err := r.Engine.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatalf("Create: %v", err)
+	}
+	var stderr strings.Builder
+	s, err := r.Engine.Attach(t.Context(), id, &stderr)
+	if err != nil {
+		t.Fatalf("Attach: %v", err)
+	}
+	if err := r.Engine.Start(t.Context(), id); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	if _, err := io.WriteString(s, canary+"\n"); err != nil {
+		t.Fatalf("Write: %v", err)
+	}
+	stdout, err := io.ReadAll(s)
+	if got, want := string(stdout)+stderr.String(), canary+"\n"+canary+"\n"; got != want || err != nil {
+		t.Fatalf("output = %q, %v; want %q", got, err, want)
+	}
+	files, err := r.Grep(t.Context(), canary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) > 0 {
+		t.Errorf("the engine kept what was said in %v", files)
+	}
+	if err := r.Engine.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove: %v", err)
+	}
+}
+
+// testDetect finds the engine as a user's daemon would, without being told
+// which of the two it is.
+func testDetect(t *testing.T, r *engines.Running) {
+	env := map[string]string{"MCP_BRIDGE_RUNTIME": r.Endpoint}
+	list, err := runtime.Candidates(func(k string) string { return env[k] }, runtime.DetectOptions{})
+	if err != nil {
+		t.Fatalf("Candidates: %v", err)
+	}
+	e, err := runtime.Detect(t.Context(), list, engines.Dialers)
+	if err != nil {
+		t.Fatalf("Detect: %v", err)
+	}
+	info, err := e.Info(t.Context())
+	if err != nil {
+		t.Errorf("Info: %v", err)
+	}
+	if info.Name != r.Kind || info.Rootless != (r.Name == engines.Rootless) {
+		t.Errorf("Info = %+v, want a %s", info, r.Kind)
+	}
+	if err := e.Close(); err != nil {
+		t.Errorf("Close: %v", err)
 	}
 }

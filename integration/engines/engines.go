@@ -69,9 +69,9 @@ func Start(ctx context.Context, name Name) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Running{Name: name, Kind: "podman", Endpoint: "unix://" + l.socket, layout: l, exited: make(chan struct{})}
+	r := &Running{Name: name, Kind: runtime.Podman, Endpoint: "unix://" + l.socket, layout: l, exited: make(chan struct{})}
 	if name == Docker {
-		r.Kind = "docker"
+		r.Kind = runtime.Docker
 	}
 	if err := r.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the engine %s: %w", name, err), r.Stop())
@@ -182,11 +182,11 @@ func (r *Running) dial(ctx context.Context) error {
 	})
 }
 
+// Dialers are the drivers, for [runtime.Detect].
+var Dialers = map[string]runtime.DialFunc{runtime.Podman: podman.Dial, runtime.Docker: docker.Dial}
+
 func (r *Running) open(ctx context.Context) (runtime.Engine, error) {
-	if r.Kind == "docker" {
-		return docker.Dial(ctx, r.Endpoint)
-	}
-	return podman.Dial(ctx, r.Endpoint)
+	return Dialers[r.Kind](ctx, r.Endpoint)
 }
 
 // removeContainers leaves the engine with no container.
@@ -211,6 +211,32 @@ func (r *Running) tail() string {
 		text = text[len(text)-logTail:]
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// Grep lists the files of the engine's that hold text: its storage, without
+// what images and containers hold, its state and its log.
+func (r *Running) Grep(ctx context.Context, text string) ([]string, error) {
+	storage := r.layout.storage
+	if r.Name == Trixie {
+		storage = filepath.Join(Cache(), "trixie", storage)
+	}
+	argv := sudo([]string{
+		"grep", "--recursive", "--files-with-matches", "--fixed-strings", "--devices=skip",
+		"--exclude-dir=overlay", "--exclude-dir=overlay2", "--exclude-dir=rootfs", "--", text, storage, r.layout.run,
+	})
+	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return nil, nil // none does
+	}
+	// Files come and go while it reads; what it found counts.
+	if list := strings.Fields(string(out)); len(list) > 0 {
+		return list, nil
+	}
+	if errors.As(err, &exit) && !strings.Contains(string(exit.Stderr), "No such file") {
+		return nil, fmt.Errorf("searching the engine's files: %w: %s", err, exit.Stderr)
+	}
+	return nil, nil
 }
 
 // until calls done until it says so, or fails, or ctx ends.

@@ -38,7 +38,7 @@ func (r *Running) ensure(ctx context.Context, ref, tar string) error {
 	if err != nil {
 		return fmt.Errorf("%w: run integration/setup.sh first", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
 		return err

@@ -33,6 +33,9 @@ const (
 	chrootStorage = "/var/lib/bridged-test"
 
 	path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	// canary is a variable of the engines' that no container may have: by
+	// default Podman hands on its own proxies.
+	canary = "HTTP_PROXY=http://canary.invalid:1"
 )
 
 // Cache returns the folder that setup.sh filled.
@@ -98,16 +101,16 @@ func (l layout) command() []string {
 	case Rootless:
 		return slices.Concat(
 			[]string{"setpriv", "--reuid=" + user, "--regid=" + user, "--init-groups"},
-			[]string{"env", "-i", "-C", l.run, path, "HOME=" + l.run, "XDG_RUNTIME_DIR=" + l.run},
+			[]string{"env", "-i", "-C", l.run, path, canary, "HOME=" + l.run, "XDG_RUNTIME_DIR=" + l.run},
 			l.podman(filepath.Join(Cache(), "etc")),
 		)
 	case Rootful:
-		return slices.Concat([]string{"env", "-i", "-C", "/", path, "HOME=/root"}, l.podman(filepath.Join(Cache(), "etc")))
+		return slices.Concat([]string{"env", "-i", "-C", "/", path, canary, "HOME=/root"}, l.podman(filepath.Join(Cache(), "etc")))
 	case Trixie:
 		return slices.Concat(
 			[]string{"unshare", "--mount", "--propagation", "private", "sh", "-ec", enterRoot, "sh"},
 			[]string{filepath.Join(Cache(), "trixie"), runBase, filepath.Join(Cache(), "etc"), chrootEtc},
-			[]string{"env", "-i", path, "HOME=/root", "PODMAN_IGNORE_CGROUPSV1_WARNING=1"},
+			[]string{"env", "-i", path, canary, "HOME=/root", "PODMAN_IGNORE_CGROUPSV1_WARNING=1"},
 			l.podman(chrootEtc),
 		)
 	}
@@ -147,7 +150,7 @@ func (l layout) podman(etc string) []string {
 
 func (l layout) dockerd() []string {
 	return []string{
-		"env", "-i", "-C", "/", path, "HOME=/root",
+		"env", "-i", "-C", "/", path, canary, "HOME=/root",
 		"dockerd",
 		"--config-file", filepath.Join(Cache(), "etc", "docker.json"),
 		"--data-root", filepath.Join(l.storage, "root"),

@@ -119,8 +119,12 @@ type Container struct {
 
 // Exit says how a container ended.
 type Exit struct {
-	Code int  // of the first process; 128+n after signal n
-	OOM  bool // the kernel killed it for want of memory
+	Code int // of the first process; 128+n after signal n
+
+	// OOM says that the kernel killed it for want of memory. An engine may
+	// not notice, as Podman 4 with cgroups v1: code 137 without a Kill of
+	// one's own means the same most of the time.
+	OOM bool
 }
 
 // Stats is one sample of a container's use of resources.

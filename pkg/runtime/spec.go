@@ -39,7 +39,9 @@ type Spec struct {
 }
 
 // A Tmpfs is a writable folder in memory: nosuid, nodev, and noexec unless
-// Exec is set. Pages in it count as the container's memory.
+// Exec is set. Pages in it count as the container's memory. Where the image has
+// the folder already, runc before 1.2 gives it the image's mode instead of
+// Mode; an image should lack it, or give it the same mode.
 type Tmpfs struct {
 	Target    string
 	SizeBytes int64

@@ -146,7 +146,8 @@ func (e *Engine) Wait(ctx context.Context, id runtime.ID) (runtime.Exit, error) 
 func drainWait(results <-chan container.WaitResponse, errs <-chan error) {
 	select {
 	case <-results:
-	case _ = <-errs: // that we cancelled
+	case err := <-errs:
+		_ = err // says that we cancelled
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docker/docker/api/types/container"
@@ -71,7 +72,7 @@ func hostConfig(spec runtime.Spec, volumes []string) *container.HostConfig {
 		LogConfig:      container.LogConfig{Type: "none"},
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		ShmSize:        runtime.ShmBytes,
-		Tmpfs:          tmpfs(spec.Tmpfs),
+		Tmpfs:          tmpfs(spec),
 		Mounts:         covers(spec, volumes),
 		Resources:      resources(spec),
 	}
@@ -93,12 +94,28 @@ func resources(spec runtime.Spec) container.Resources {
 	}
 }
 
-func tmpfs(mounts []runtime.Tmpfs) map[string]string {
-	m := make(map[string]string, len(mounts))
-	for _, t := range mounts {
-		m[t.Target] = strings.Join(t.Options(), ",")
+// tmpfs makes the spec's user the owner of each folder. Docker makes a folder
+// for the working directory before it mounts, and then runc before 1.2 gives
+// the mount that folder's mode, which lets only its owner write.
+func tmpfs(spec runtime.Spec) map[string]string {
+	owner := ownerOptions(spec.User)
+	m := make(map[string]string, len(spec.Tmpfs))
+	for _, t := range spec.Tmpfs {
+		m[t.Target] = strings.Join(append(t.Options(), owner...), ",")
 	}
 	return m
+}
+
+// ownerOptions are none for a user that is not two numbers: only the engine
+// can look up a name, in the image.
+func ownerOptions(user string) []string {
+	uid, gid, _ := strings.Cut(user, ":")
+	for _, id := range []string{uid, gid} {
+		if _, err := strconv.ParseUint(id, 10, 32); err != nil {
+			return nil
+		}
+	}
+	return []string{"uid=" + uid, "gid=" + gid}
 }
 
 // covers puts an empty read-only folder over each volume of the image that is

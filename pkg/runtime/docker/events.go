@@ -40,7 +40,8 @@ func forward(ctx context.Context, out chan<- runtime.Event, in <-chan events.Mes
 			case <-ctx.Done():
 				return
 			}
-		case _ = <-errs: // the end of the stream
+		case err := <-errs:
+			_ = err // however the stream ended, the channel's end says it
 			return
 		}
 	}

@@ -2,6 +2,7 @@ package podman
 
 import (
 	"context"
+	"slices"
 
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/specgen"
@@ -74,14 +75,15 @@ func isolation(g *specgen.SpecGenerator, spec runtime.Spec) {
 }
 
 func storage(g *specgen.SpecGenerator, spec runtime.Spec) {
-	shm := int64(runtime.ShmBytes)
-	g.ShmSize = &shm
 	g.ReadOnlyFilesystem = new(true)
 	// Otherwise /tmp, /run and others are writable and without a size.
+	// Podman 5 then makes /dev/shm read-only too, unless it is a mount of
+	// the caller's.
 	g.ReadWriteTmpfs = new(false)
+	shm := runtime.Tmpfs{Target: "/dev/shm", SizeBytes: runtime.ShmBytes, Mode: 0o1777}
 	// An image's volumes would be writable folders on the host's disk.
 	g.ImageVolumeMode = "ignore"
-	for _, t := range spec.Tmpfs {
+	for _, t := range append(slices.Clone(spec.Tmpfs), shm) {
 		g.Mounts = append(g.Mounts, oci.Mount{
 			Type: "tmpfs", Source: "tmpfs", Destination: t.Target,
 			// What the image has in the folder is not copied into it.
