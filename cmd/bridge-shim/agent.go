@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -34,23 +35,29 @@ type agent struct {
 	eof   chan struct{} // closed then too, though lines may still hold some
 	gone  chan struct{} // closed when the agent is gone in another way
 
+	// direct handles a piece on the reading goroutine and reports whether it
+	// could. The way through lines costs the agent a thread switch a message.
+	direct func(piece) bool
+	queued atomic.Int64 // pieces in lines and in the hands of who took them
+
 	once sync.Once
 	mu   sync.Mutex // one line is written at a time
 	out  *os.File
 }
 
-// newAgent starts reading stdin and watching the agent. Both go on until the
-// process ends.
-func newAgent(stdin, stdout *os.File) *agent {
-	a := &agent{
+func newAgent(stdout *os.File) *agent {
+	return &agent{
 		lines: make(chan piece, readAhead),
 		eof:   make(chan struct{}),
 		gone:  make(chan struct{}),
 		out:   stdout,
 	}
+}
+
+// start reads stdin and watches the agent until the process ends.
+func (a *agent) start(stdin *os.File) {
 	go a.read(stdin)
 	go a.watch(os.Getppid())
-	return a
 }
 
 // read ends with stdin.
@@ -71,13 +78,22 @@ func (a *agent) read(stdin *os.File) {
 			p.data = append(p.data, '\n') // the last line may lack its end
 		}
 		if len(p.data) > 0 {
-			a.lines <- p
+			a.hand(p)
 		}
 		if err != nil && !full {
 			return
 		}
 		p = piece{first: p.last}
 	}
+}
+
+// hand passes a piece on, after those before it.
+func (a *agent) hand(p piece) {
+	if a.queued.Load() == 0 && a.direct != nil && a.direct(p) {
+		return
+	}
+	a.queued.Add(1)
+	a.lines <- p
 }
 
 // watch notices what reading does not: a parent that died while another

@@ -56,10 +56,12 @@ func say(stderr io.Writer, format string, args ...any) {
 // serve runs until the agent goes away.
 func serve(stdin, stdout *os.File) int {
 	s := &shim{
-		agent:   newAgent(stdin, stdout),
+		agent:   newAgent(stdout),
 		pending: map[string][]byte{},
 		refusal: recursion(os.Getenv),
 	}
+	s.agent.direct = s.forwardDirect
+	s.agent.start(stdin)
 	s.run()
 	return 0
 }

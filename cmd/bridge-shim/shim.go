@@ -31,12 +31,13 @@ type shim struct {
 	agent   *agent
 	refusal string // why every request is refused; "" if none is
 
-	link     *link     // nil while there is no daemon
-	session  string    // the last one's name, for the next daemon
-	skipping bool      // the rest of a long line has nowhere to go
-	tried    time.Time // when a daemon was last started in vain
-	first    time.Time // when the attempt before the first request failed
-	err      error     // what the last attempt to find a daemon came to
+	use      sync.Mutex // held to use link, and by the loop to change it
+	link     *link      // nil while there is no daemon
+	session  string     // the last one's name, for the next daemon
+	skipping bool       // the rest of a long line has nowhere to go
+	tried    time.Time  // when a daemon was last started in vain
+	first    time.Time  // when the attempt before the first request failed
+	err      error      // what the last attempt to find a daemon came to
 
 	mu      sync.Mutex        // guards pending
 	pending map[string][]byte // ids of requests whose answers are owed
@@ -57,6 +58,7 @@ func (s *shim) run() {
 				return
 			}
 			s.forward(p)
+			s.agent.queued.Add(-1)
 		case <-s.agent.gone:
 			s.finish()
 			return
@@ -103,8 +105,24 @@ func (s *shim) connect() {
 	if s.err = err; err != nil {
 		return
 	}
+	s.use.Lock()
 	s.link, s.session = l, l.session
+	s.use.Unlock()
 	go l.pump(s.deliver) // ends with the daemon's connection
+}
+
+// forwardDirect sends the daemon a whole line if there is one to send it to and
+// nothing else to be done. It runs on the goroutine that reads stdin; the loop
+// gets what it can't do, which is everything out of the ordinary.
+func (s *shim) forwardDirect(p piece) bool {
+	s.use.Lock()
+	defer s.use.Unlock()
+	if s.link == nil || !p.first || !p.last {
+		return false
+	}
+	s.expect(parse(p.data))
+	_, err := s.link.conn.Write(p.data)
+	return err == nil
 }
 
 // forward sends the daemon a line of the agent's.
@@ -171,7 +189,9 @@ func (s *shim) deliver(line []byte) {
 // lose answers what a daemon that is gone owed. The next line looks for another.
 func (s *shim) lose() {
 	_ = s.link.conn.Close()
+	s.use.Lock()
 	s.link = nil
+	s.use.Unlock()
 	s.tried, s.first = time.Time{}, time.Time{}
 	s.mu.Lock()
 	owed := s.pending

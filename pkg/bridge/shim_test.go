@@ -15,12 +15,18 @@ import (
 	"github.com/bridged/bridged/pkg/sandbox"
 )
 
-// TestARealClientThroughTheRealShim holds both ends of the wire together.
-func TestARealClientThroughTheRealShim(t *testing.T) {
+func buildShim(t testing.TB) string {
+	t.Helper()
 	shim := filepath.Join(t.TempDir(), "bridge-shim")
 	if out, err := exec.Command("go", "build", "-o", shim, "../../cmd/bridge-shim").CombinedOutput(); err != nil {
 		t.Fatalf("building the shim: %v\n%s", err, out)
 	}
+	return shim
+}
+
+// TestARealClientThroughTheRealShim holds both ends of the wire together.
+func TestARealClientThroughTheRealShim(t *testing.T) {
+	shim := buildShim(t)
 	for _, version := range []string{mcp.ProtocolVersion20241105, mcp.LATEST_LEGACY_PROTOCOL_VERSION, mcp.LATEST_PROTOCOL_VERSION} {
 		t.Run(version, func(t *testing.T) { throughShim(t, shim, version) })
 	}

@@ -38,7 +38,8 @@ type writer struct {
 
 	mu     sync.Mutex // guards the fields below
 	queue  [][]byte
-	queued int // bytes in queue and in the write under way
+	queued int  // bytes in queue and in the write under way
+	busy   bool // a write is under way
 	closed bool
 	change sync.Cond // broadcast when the fields above change
 }
@@ -51,9 +52,16 @@ func newWriter(conn net.Conn, timeout time.Duration, limit int) *writer {
 	return w
 }
 
-// send queues a line, waiting for room. It does not wait for the client.
+// send writes a line if nothing is before it, which saves a thread switch, and
+// else queues it, waiting for room.
 func (w *writer) send(line []byte) error {
 	w.mu.Lock()
+	if !w.closed && !w.busy && len(w.queue) == 0 {
+		w.busy = true
+		w.queued += len(line)
+		w.mu.Unlock()
+		return w.finish(len(line), w.write(line))
+	}
 	defer w.mu.Unlock()
 	for !w.closed && w.queued > 0 && w.queued+len(line) > w.limit {
 		w.change.Wait()
@@ -105,10 +113,7 @@ func (w *writer) run() {
 		if !ok {
 			return
 		}
-		err := w.write(line)
-		w.finish(len(line), err)
-		if err != nil {
-			_ = w.conn.Close() // ends the reader as well
+		if w.finish(len(line), w.write(line)) != nil {
 			return
 		}
 	}
@@ -117,7 +122,7 @@ func (w *writer) run() {
 func (w *writer) pop() ([]byte, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.queue) == 0 && !w.closed {
+	for w.busy || len(w.queue) == 0 && !w.closed {
 		w.change.Wait()
 	}
 	if len(w.queue) == 0 {
@@ -126,18 +131,24 @@ func (w *writer) pop() ([]byte, bool) {
 	line := w.queue[0]
 	w.queue[0] = nil
 	w.queue = w.queue[1:]
+	w.busy = true
 	return line, true
 }
 
-func (w *writer) finish(n int, err error) {
+// finish notes the end of a write of n bytes and returns its error, which ends
+// the connection.
+func (w *writer) finish(n int, err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.busy = false
 	w.queued -= n
 	if err != nil {
 		w.closed = true
 		w.queue, w.queued = nil, 0
+		_ = w.conn.Close() // ends the reader as well
 	}
 	w.change.Broadcast()
+	return err
 }
 
 func (w *writer) write(line []byte) error {
