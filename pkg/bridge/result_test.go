@@ -65,7 +65,7 @@ func TestResults(t *testing.T) {
 		{"an exception without words", sandbox.Result{Status: "error", Error: &sandbox.PyError{Type: "Exception"}},
 			[]string{"Exception"}, `{"status":"error","error":{"type":"Exception"},"duration_ms":0}`, true},
 		{"a timeout", sandbox.Result{Status: "timeout", Output: out("a"), Duration: 2 * time.Second, Notices: []string{"it was\nslow"}},
-			[]string{"a", "[bridged] timeout: the code was stopped after 2.0 s\n[bridged] it was slow"},
+			[]string{"a", "[bridged] timeout: the code was stopped after 2.0 s; pass a larger timeout if it needs longer\n[bridged] it was slow"},
 			`{"status":"timeout","stdout":"a","notices":["it was slow"],"duration_ms":2000}`, true},
 		{"a lost sandbox", sandbox.Result{Status: "lost", StateLost: "out of memory"},
 			[]string{"[bridged] lost: the sandbox ended after 0.0 s, before the code did\n[bridged] state lost: out of memory"},
