@@ -146,8 +146,8 @@ func TestDetectTakesTheFirstThatAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Detect: %v", err)
 	}
-	if got := e.(namedEngine).name; got != "docker unix:///b" {
-		t.Errorf("engine = %q, want the docker at b", got)
+	if want := (namedEngine{name: "docker unix:///b"}); e != want {
+		t.Errorf("engine = %v, want %v", e, want)
 	}
 	want := []string{"podman unix:///a", "podman unix:///b", "docker unix:///b"}
 	if diff := cmp.Diff(want, asked); diff != "" {

@@ -75,6 +75,7 @@ func TestHardening(t *testing.T, e runtime.Engine, image string) {
 		{"rlimits are the spec's", func(t *testing.T) { v.checkRlimits(t, spec) }},
 		{"cgroup limits are the spec's where the engine can set them", func(t *testing.T) { v.checkCgroup(t, spec, info) }},
 		{"memory and pids are enforced where the engine can", func(t *testing.T) { testLimits(newLab(t, e, image), info) }},
+		{"an image's volumes, entrypoint and health check don't count", func(t *testing.T) { testImageWishes(newLab(t, e, image)) }},
 	}
 	for _, c := range checks {
 		t.Run(c.name, c.check)
@@ -146,7 +147,7 @@ func (v *view) checkNamespaces(t *testing.T) {
 	}
 }
 
-func (v *view) checkFolders(t *testing.T, spec runtime.Spec) {
+func (v *view) checkFolders(t testing.TB, spec runtime.Spec) {
 	want := []string{"/dev/shm"}
 	for _, m := range spec.Tmpfs {
 		want = append(want, m.Target)
@@ -166,7 +167,7 @@ func (v *view) checkFolders(t *testing.T, spec runtime.Spec) {
 	same(t, "working directory", v.Directory, spec.Workdir)
 }
 
-func (v *view) checkTmpfs(t *testing.T, spec runtime.Spec) {
+func (v *view) checkTmpfs(t testing.TB, spec runtime.Spec) {
 	all := append(slices.Clone(spec.Tmpfs), runtime.Tmpfs{Target: "/dev/shm", SizeBytes: runtime.ShmBytes})
 	for _, m := range all {
 		options := v.Mounts[m.Target]
@@ -286,6 +287,26 @@ func testLimits(l *lab, info runtime.Info) {
 		l.Fatalf("Start: %v", err)
 	}
 	same(l, "processes", r.line(), fmt.Sprint(spec.Pids))
+	l.checkEmpty()
+}
+
+// testImageWishes runs a container from an image that wants things.
+func testImageWishes(l *lab) {
+	const ref = "localhost/bridged-enginetest:wishes"
+	recipe := "FROM " + l.image + `
+VOLUME /wish/volume /tmp
+ENTRYPOINT ["/bin/false"]
+CMD ["nothing"]
+HEALTHCHECK --interval=1s CMD touch /tmp/healthy
+`
+	if err := l.e.Build(l.ctx, ref, archive("Containerfile", recipe), nil); err != nil {
+		l.Fatalf("Build: %v", err)
+	}
+	spec := l.hardened()
+	spec.Image = ref
+	v := l.look(spec)
+	v.checkFolders(l, spec)
+	v.checkTmpfs(l, spec)
 	l.checkEmpty()
 }
 

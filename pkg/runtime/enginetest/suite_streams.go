@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bridged/bridged/pkg/runtime"
 )
@@ -51,6 +52,24 @@ func testBytes(l *lab) {
 	r.ask(all.String())
 	r.ask(strings.Repeat("x", 100<<10))
 	r.ask("")
+	// Detach keys count where they come alone.
+	for _, key := range []string{"\x10", "\x11", "\x03", "\x04"} {
+		r.write(key)
+		time.Sleep(20 * time.Millisecond) // each is a read of its own
+	}
+	r.write("\n")
+	if got, want := r.line(), "\x10\x11\x03\x04"; got != want {
+		l.Errorf("control bytes one by one came back as %q, want %q", got, want)
+	}
+	x := l.exec(r.id, "python3", "-u", "-c", echoProgram)
+	for _, key := range []string{"\x10", "\x11"} {
+		x.write(key)
+		time.Sleep(20 * time.Millisecond)
+	}
+	x.write("\n")
+	if got, want := x.line(), "\x10\x11"; got != want {
+		l.Errorf("control bytes one by one came back from an exec as %q, want %q", got, want)
+	}
 }
 
 // earlyRuns is how often the race between attach and start is run.

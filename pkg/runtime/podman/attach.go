@@ -47,11 +47,17 @@ func (e *Engine) attachable(ctx context.Context, id runtime.ID) error {
 	return nil
 }
 
+// execDetachKeys would detach from an exec session. The service takes none at
+// all for its default, Ctrl-P Ctrl-Q, so these are keys that nobody sends: each
+// would have to come alone in a read, one after the other. The price is that a
+// DEL that is written alone waits for the next write.
+const execDetachKeys = "DEL,ctrl-_,DEL,ctrl-_,DEL,ctrl-_,DEL,ctrl-_"
+
 // Exec implements [runtime.Engine].
 func (e *Engine) Exec(ctx context.Context, id runtime.ID, argv []string, stderr io.Writer) (runtime.Stream, error) {
 	config := map[string]any{
 		"Cmd": argv, "AttachStdin": true, "AttachStdout": true, "AttachStderr": true,
-		"DetachKeys": "",
+		"DetachKeys": execDetachKeys,
 	}
 	session, err := e.newExec(ctx, id, config)
 	if err != nil {
@@ -68,8 +74,7 @@ func (e *Engine) Exec(ctx context.Context, id runtime.ID, argv []string, stderr 
 	return runtime.NewStream(conn, stderr), nil
 }
 
-// newExec makes an exec session. The bindings' own call has no way to say that
-// there are no detach keys.
+// newExec makes an exec session.
 func (e *Engine) newExec(ctx context.Context, id runtime.ID, config map[string]any) (string, error) {
 	body, err := json.Marshal(config)
 	if err != nil {
