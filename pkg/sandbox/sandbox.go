@@ -141,13 +141,21 @@ func launchSpec(o Options, id string) runtime.Spec {
 	return spec
 }
 
-// create makes, attaches and starts the container.
+// create makes, attaches and starts the container. The engine goes on to make
+// one whose request was canceled, and then nobody knows its name: so that one
+// request outlives ctx.
 func (s *Sandbox) create(ctx context.Context) error {
-	id, err := s.engine.Create(ctx, s.spec)
+	alone, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	id, err := s.engine.Create(alone, s.spec)
 	if err != nil {
 		return err
 	}
 	s.container = id
+	if err := context.Cause(ctx); err != nil {
+		s.Close()
+		return err
+	}
 	s.stream, err = s.engine.Attach(ctx, id, &s.stderr)
 	if err == nil {
 		err = s.engine.Start(ctx, id)
