@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -101,6 +102,9 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 	hello, err := readHello(conn, lines)
 	if !hangUp() {
 		return
+	}
+	if errors.Is(err, io.EOF) {
+		return // somebody looked whether we are here
 	}
 	if err != nil {
 		s.refuse(conn, err)
