@@ -20,8 +20,10 @@ from typing import Any, Callable
 
 from . import posture
 from .capture import FLUSH_MS, Capture, Pipe, Shared, leftovers
-from .rpc import Client, Finder, Runtime, Server, Servers, Tools
+from .mcpmod import Finder, Runtime
+from .rpc import Client
 from .run import Runner
+from .tools import Server, Servers, Tools
 from .wire import Frame, Shield, Wire
 
 PROTOCOL = 1

@@ -10,73 +10,23 @@ from __future__ import annotations
 import ast
 import asyncio
 import builtins
-import functools
 import inspect
 import linecache
-import signal
 import sys
 import textwrap
-import threading
-import traceback
 import types
-import warnings
 from collections.abc import Coroutine
 from typing import Any, Callable
 
 from . import display
+from .adapt import adapt
 from .capture import RUN, Capture
-from .wire import PRISTINE, Frame, Shield, mend
+from .interrupts import Interrupts
+from .trace import describe, safe_str
+from .wire import Frame, Shield, mend
 
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _COROUTINE = inspect.CO_COROUTINE
-MAX_TRACE = 12_000  # characters of a traceback
-MAX_FRAMES = 30  # frames of it, from the innermost
-_ASYNC_ADVICE = "use `await main()` here: this code runs on the session's event loop, since it has a top-level await"
-
-
-class Interrupts:
-    """Turns a SIGINT into KeyboardInterrupt in the run that it is meant for."""
-
-    def __init__(self, shield: Shield, loop: asyncio.AbstractEventLoop) -> None:
-        self._shield, self._loop = shield, loop
-        self._lock = threading.Lock()
-        self.run = 0  # the run that may be interrupted now
-        self._wanted = 0
-        self._main = threading.main_thread().ident or 0
-        self.task: asyncio.Task[Any] | None = None
-
-    def request(self, run: int) -> None:
-        """Interrupts run, on the control thread; one that is over is left alone."""
-        with self._lock:
-            if run != self.run or not run:
-                return
-            self._wanted = run
-        signal.pthread_kill(self._main, signal.SIGINT)
-
-    def begin(self, run: int) -> None:
-        signal.signal(signal.SIGINT, self._handle)
-        with self._lock:
-            self.run, self._wanted = run, 0
-        self._shield.pending = False
-
-    def end(self) -> None:
-        """From here on no interrupt is raised."""
-        self.run = 0
-        self._shield.pending = False
-
-    def _handle(self, *_: Any) -> None:
-        if not self.run or self._wanted not in (0, self.run):
-            return
-        if self._shield.depth:
-            self._shield.pending = True
-            return
-        task = self.task
-        if task is not None and not task.done() and asyncio.current_task(self._loop) is None:
-            # The loop is waiting: an exception out of its select would leave
-            # the task hanging, so the task is canceled and the loop woken.
-            self._loop.call_soon_threadsafe(task.cancel)
-            return
-        raise KeyboardInterrupt
 
 
 class Runner:
@@ -91,7 +41,7 @@ class Runner:
         self.main = types.ModuleType("__main__")
         sys.modules["__main__"] = self.main
         self.extra: dict[str, Any] = {"display": self.display}
-        _adapt(self.loop)
+        adapt(self.loop)
 
     def display(self, *values: Any) -> None:
         """Shows each value: as a picture where it is one, else as text."""
@@ -214,7 +164,7 @@ class Runner:
         if code is None or code == 0:
             done["notices"] = ["The code called exit(); the session goes on and its variables are kept."]
             return
-        text = str(code) if isinstance(code, int) else _safe_str(code)
+        text = str(code) if isinstance(code, int) else safe_str(code)
         done.update(status="error", error={"type": "SystemExit", "message": text, "traceback": f"SystemExit: {text}"})
 
 
@@ -248,90 +198,3 @@ def _muted(code: str, node: ast.stmt) -> bool:
     at = (node.end_lineno or 1) - 1
     rest = lines[at].encode("utf-8", "surrogatepass")[node.end_col_offset or 0 :].decode("utf-8", "replace")
     return rest.lstrip().startswith(";")
-
-
-def describe(error: BaseException) -> dict[str, str]:
-    """Type, message and traceback of an exception, without the harness's own frames."""
-    kind = type(error).__name__
-    message = display.cut(_safe_str(error), MAX_TRACE)
-    try:
-        text = "".join(_trace(error).format())
-    except BaseException:  # the exception's own code raised, or nested too deep
-        text = f"{kind}: {message}\n"
-    return {"type": kind, "message": message, "traceback": display.cut(text.rstrip("\n"), MAX_TRACE)}
-
-
-def _trace(error: BaseException) -> traceback.TracebackException:
-    trace = traceback.TracebackException(type(error), error, error.__traceback__, limit=-MAX_FRAMES)
-    seen: set[int] = set()
-    todo: list[Any] = [trace]
-    while todo:
-        t = todo.pop()
-        if t is None or id(t) in seen:
-            continue
-        seen.add(id(t))
-        t.stack = traceback.StackSummary.from_list(_users(list(t.stack)))
-        todo += [t.__cause__, t.__context__, *(getattr(t, "exceptions", None) or ())]
-    return trace
-
-
-def _users(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """Leaves out the frames of the harness, and what is between it and the agent's code."""
-    for i, f in enumerate(frames):
-        if f.filename.startswith("<run "):
-            frames = frames[i:]
-            break
-    return [f for f in frames if not f.filename.startswith(("<bridged/", "<frozen importlib"))]
-
-
-def _safe_str(value: Any) -> str:
-    try:
-        return str(value)
-    except BaseException:
-        return f"<{type(value).__name__} whose str() fails>"
-
-
-def _adapt(loop: asyncio.AbstractEventLoop) -> None:
-    """Makes the standard library fit a session: see each line."""
-    real_create, real_run, real_start = asyncio.create_task, asyncio.run, threading.Thread.start
-
-    @functools.wraps(real_create)
-    def create_task(coro: Any, **kw: Any) -> Any:
-        # Plain code has no running loop, yet its background tasks should live
-        # as long as the session.
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            if threading.current_thread() is threading.main_thread():
-                return loop.create_task(coro, **kw)
-        return real_create(coro, **kw)
-
-    @functools.wraps(real_run)
-    def run(main: Any, **kw: Any) -> Any:
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            try:
-                return real_run(main, **kw)
-            finally:
-                asyncio.set_event_loop(loop)  # run leaves none behind
-        if running is loop:
-            if inspect.iscoroutine(main):
-                main.close()
-            raise RuntimeError("asyncio.run() cannot be called from a running event loop; " + _ASYNC_ADVICE)
-        return real_run(main, **kw)
-
-    @functools.wraps(real_start)
-    def start(self: threading.Thread) -> None:
-        # Output is credited to the run that started the thread.
-        self._bridged_run = RUN.get() or getattr(threading.current_thread(), "_bridged_run", 0)  # type: ignore[attr-defined]
-        real_start(self)
-
-    def no_input(prompt: object = "") -> str:
-        raise EOFError("input() has nobody to ask here: put the value into the code, or ask the user in your answer")
-
-    asyncio.create_task, asyncio.run = create_task, run
-    threading.Thread.start = start  # type: ignore[method-assign]
-    builtins.input = no_input
-    PRISTINE["input"] = no_input
-    warnings.simplefilter("default")
