@@ -23,7 +23,7 @@ type call struct {
 func calls(p places) []call {
 	return []call{
 		{
-			title: "What is there? Every server that was found can be searched; none is loaded yet.",
+			title: "What is there? All servers that were found can be searched. (Both start now.)",
 			code: `
 from mcp import runtime
 
@@ -48,7 +48,7 @@ for name in names:
     texts[name] = (await mcp_filesystem.read_text_file(path=f"{folder}/{name}"))["content"]
 
 sums = await asyncio.gather(*(mcp_everything.get_sum(a=n, b=n) for n in range(20)))
-print(len(texts), "files,", sum(len(t) for t in texts.values()), "bytes never seen by the model")
+print(len(texts), "files,", sum(len(t) for t in texts.values()), "bytes that the agent never reads")
 print(sums[-1])`,
 			want: []string{fmt.Sprintf("%d files", len(months)), "The sum of 19 and 19 is 38."},
 		},
@@ -82,6 +82,7 @@ table["month"] = table["order"].str[:7]
 table["cents"] = table["cents"].astype(int)
 sales = table.pivot_table(index="month", columns="region", values="cents", aggfunc="sum")
 (sales / 100).plot.bar(stacked=True, figsize=(7, 4), title="Sales by region", rot=0)
+plt.legend(loc="upper left", bbox_to_anchor=(1, 1))
 plt.tight_layout()
 sales.sum()`,
 			want: []string{

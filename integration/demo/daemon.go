@@ -2,21 +2,23 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/bridged/bridged/pkg/ops"
 )
 
 // sandboxImage is the daemon's default, so that it serves the user too.
 const sandboxImage = "localhost/bridged-sandbox:latest"
 
-// daemonTimeout bounds the wait for the daemon's socket.
-const daemonTimeout = 30 * time.Second
+// daemonTimeout bounds the wait for the daemon's first warm sandbox.
+const daemonTimeout = time.Minute
 
 // environ returns the environment of everything that is ours: a home with the
 // demo's MCP servers and no one else's, and folders that are gone afterwards.
@@ -87,7 +89,8 @@ func (p places) command(ctx context.Context, e *engine, args ...string) *exec.Cm
 	return cmd
 }
 
-// startDaemon starts the daemon and waits until it listens.
+// startDaemon starts the daemon and waits until it has a warm sandbox, as it
+// has whenever an agent comes later.
 func startDaemon(ctx context.Context, p places, e *engine) (*child, error) {
 	cmd := exec.Command(p.bridged, "serve")
 	cmd.Env = p.environ(e)
@@ -95,14 +98,20 @@ func startDaemon(ctx context.Context, p places, e *engine) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(daemonTimeout); ; time.Sleep(20 * time.Millisecond) {
-		conn, err := net.Dial("unix", p.socket)
-		if err == nil {
-			return d, conn.Close()
-		}
+	for deadline := time.Now().Add(daemonTimeout); !p.warm(ctx, e); time.Sleep(50 * time.Millisecond) {
 		if ctx.Err() != nil || d.ended() || time.Now().After(deadline) {
-			err = fmt.Errorf("waiting for the daemon: it does not listen; it said:\n%s", tail(p.log))
+			err = fmt.Errorf("waiting for the daemon: it has no sandbox ready; it said:\n%s", tail(p.log))
 			return nil, errors.Join(err, d.stop())
 		}
 	}
+	return d, p.command(ctx, e, "status").Run()
+}
+
+// warm reports whether the daemon runs and has a warm sandbox.
+func (p places) warm(ctx context.Context, e *engine) bool {
+	cmd := p.command(ctx, e, "status", "--json")
+	cmd.Stdout, cmd.Stderr = nil, nil
+	out, _ := cmd.Output() // the exit code says less than the status
+	var s ops.Status
+	return json.Unmarshal(out, &s) == nil && s.Pool.Warm > 0
 }

@@ -22,20 +22,35 @@ const serviceTimeout = 30 * time.Second
 type engine struct {
 	address string // for MCP_BRIDGE_RUNTIME; empty lets the daemon look
 	service *child // the Podman service that the demo started, or nil
+	conf    string // the containers.conf of that service, empty if it needs none
 }
 
 func (e *engine) stop() error { return e.service.stop() }
 
 // advice says what the user's own daemon will miss once the demo is over.
 func (e *engine) advice() string {
-	switch {
-	case e.service == nil:
+	if e.service == nil {
 		return ""
-	case os.Geteuid() == 0:
-		return "The demo's Podman service ends with it. For your own use, start Podman's:\n\n  systemctl enable --now podman.socket"
-	default:
-		return "The demo's Podman service ends with it. For your own use, start Podman's:\n\n  systemctl --user enable --now podman.socket"
 	}
+	command := "systemctl --user enable --now podman.socket"
+	switch {
+	case !systemd():
+		command = "podman system service --time=0 &"
+	case os.Geteuid() == 0:
+		command = "systemctl enable --now podman.socket"
+	}
+	text := "The demo's Podman service ends with it. For your own use, start Podman's:\n\n  " + command
+	if e.conf != "" {
+		text += "\n\nOn this machine it needs settings of its own, as /etc/containers/containers.conf\n" +
+			"or in the variable CONTAINERS_CONF. The demo used these: " + e.conf
+	}
+	return text
+}
+
+// systemd reports whether systemd runs this machine.
+func systemd() bool {
+	_, err := os.Stat("/run/systemd/system")
+	return err == nil
 }
 
 // reachEngine finds the engine that the user names or runs, and starts a Podman
@@ -103,16 +118,18 @@ func startPodman(ctx context.Context, p places) (*engine, error) {
 	log := filepath.Join(p.out, "demo-podman.log")
 	socket := filepath.Join(p.private, "podman.sock")
 	cmd := exec.Command("podman", "system", "service", "--time=0", "unix://"+socket)
-	env, err := podmanEnv(p)
+	conf, err := preparePodman(p)
 	if err != nil {
 		return nil, fmt.Errorf("preparing Podman: %w", err)
 	}
-	cmd.Env = env
+	if conf != "" {
+		cmd.Env = append(os.Environ(), "CONTAINERS_CONF="+conf)
+	}
 	service, err := startChild("the Podman service", cmd, log)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{address: "unix://" + socket, service: service}
+	e := &engine{address: "unix://" + socket, service: service, conf: conf}
 	for deadline := time.Now().Add(serviceTimeout); !answers(ctx, socket); time.Sleep(50 * time.Millisecond) {
 		if ctx.Err() != nil || service.ended() || time.Now().After(deadline) {
 			_ = service.stop() // the error below is the one to tell
@@ -122,23 +139,21 @@ func startPodman(ctx context.Context, p places) (*engine, error) {
 	return e, nil
 }
 
-// podmanEnv returns the environment of a Podman service that works here.
-func podmanEnv(p places) ([]string, error) {
+// preparePodman makes Podman work here, and returns the containers.conf that it
+// needs, if it needs one.
+func preparePodman(p places) (string, error) {
 	if os.Geteuid() != 0 {
 		if err := chooseOverlay(); err != nil {
-			return nil, err
+			return "", err
 		}
 	}
 	conf := podmanConf()
 	if conf == "" || os.Getenv("CONTAINERS_CONF") != "" {
-		return os.Environ(), nil
+		return "", nil
 	}
-	fmt.Println("  with settings for this machine:", strings.Join(strings.Fields(conf), " "))
-	path := filepath.Join(p.private, "containers.conf")
-	if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {
-		return nil, err
-	}
-	return append(os.Environ(), "CONTAINERS_CONF="+path), nil
+	path := filepath.Join(p.out, "demo-containers.conf")
+	fmt.Println("  with settings for this machine:", path)
+	return path, os.WriteFile(path, []byte(conf), 0o644)
 }
 
 // chooseOverlay sets the storage driver of a user who has never used Podman.
@@ -174,7 +189,7 @@ func podmanConf() string {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
 		engine = append(engine, `runtime = "runc"`)
 	}
-	if _, err := os.Stat("/run/systemd/system"); err != nil {
+	if !systemd() {
 		engine = append(engine, `cgroup_manager = "cgroupfs"`, `events_logger = "file"`)
 	}
 	// Podman raises the limit to this unless told otherwise.

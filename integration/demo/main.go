@@ -18,8 +18,10 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	// A reader that goes away, such as head, must not keep us from cleaning up.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "\ndemo:", err)
 		os.Exit(1)

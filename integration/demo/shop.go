@@ -16,8 +16,12 @@ var (
 
 const ordersPerMonth = 40
 
-// price is some price in cents, the same in every run.
-func price(month, order int) int { return 500 + (month*7919+order*104729)%9500 }
+// price is some price in cents, the same in every run. Regions differ, and
+// months do a little.
+func price(month, order int) int {
+	some := (month*7919 + order*104729) % 2500
+	return 500 + some*(1+order%len(regions)) + 150*month
+}
 
 // openShop writes the orders into the project folder, and the definitions of
 // the MCP servers into the agent's home, as a user would have them.
