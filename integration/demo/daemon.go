@@ -104,7 +104,10 @@ func startDaemon(ctx context.Context, p places, e *engine) (*child, error) {
 			return nil, errors.Join(err, d.stop())
 		}
 	}
-	return d, p.command(ctx, e, "status").Run()
+	if err := p.command(ctx, e, "status").Run(); err != nil {
+		return nil, errors.Join(fmt.Errorf("asking for the daemon's status: %w", err), d.stop())
+	}
+	return d, nil
 }
 
 // warm reports whether the daemon runs and has a warm sandbox.
