@@ -122,7 +122,6 @@ make_trixie() {
 	say "making a Debian 13 system with Podman 5: about a minute"
 	rm -rf --one-file-system "$root" "$root.new"
 	mmdebstrap --quiet --variant=minbase --include="$trixie_packages" trixie "$root.new" >&2
-	mkdir -p "$root.new/run/bridged-test" "$root.new/etc/bridged-test"
 	mv "$root.new" "$root"
 }
 

@@ -126,7 +126,7 @@ func (r *Running) prepare(ctx context.Context) error {
 	if err := r.killLeft(ctx); err != nil {
 		return err
 	}
-	if err := asRoot(ctx, "mkdir", "-p", runBase, filepath.Join(Cache(), "storage")); err != nil {
+	if err := asRoot(ctx, "mkdir", "-p", runBase, filepath.Dir(r.layout.hostStorage())); err != nil {
 		return err
 	}
 	owner := r.layout.owner()
@@ -134,6 +134,11 @@ func (r *Running) prepare(ctx context.Context) error {
 		if err := asRoot(ctx, "install", "-d", "-m", "0755", "-o", owner, "-g", owner, dir); err != nil {
 			return err
 		}
+	}
+	// A copy, since not every engine can read the cache folder.
+	conf := filepath.Join(Cache(), "etc", "containers.conf")
+	if err := asRoot(ctx, "install", "-m", "0644", conf, r.layout.run); err != nil {
+		return fmt.Errorf("%w: run integration/setup.sh first", err)
 	}
 	return asRoot(ctx, "rm", "-f", r.layout.socket)
 }
@@ -216,13 +221,9 @@ func (r *Running) tail() string {
 // Grep lists the files of the engine's that hold text: its storage, without
 // what images and containers hold, its state and its log.
 func (r *Running) Grep(ctx context.Context, text string) ([]string, error) {
-	storage := r.layout.storage
-	if r.Name == Trixie {
-		storage = filepath.Join(Cache(), "trixie", storage)
-	}
 	argv := sudo([]string{
 		"grep", "--recursive", "--files-with-matches", "--fixed-strings", "--devices=skip",
-		"--exclude-dir=overlay", "--exclude-dir=overlay2", "--exclude-dir=rootfs", "--", text, storage, r.layout.run,
+		"--exclude-dir=overlay", "--exclude-dir=overlay2", "--exclude-dir=rootfs", "--", text, r.layout.hostStorage(), r.layout.run,
 	})
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
 	var exit *exec.ExitError

@@ -28,9 +28,10 @@ const (
 	user = "bridgedtest"
 	// runBase holds the sockets. Their paths must stay under 108 bytes.
 	runBase = "/run/bridged-test"
-	// chrootEtc and chrootStorage are folders inside the Debian 13 root.
-	chrootEtc     = "/etc/bridged-test"
-	chrootStorage = "/var/lib/bridged-test"
+	// ownStorage holds the storage that can't be in the cache folder: that
+	// of rootless Podman, whose user may not look into a developer's home,
+	// and that of the Debian 13 Podman, which is inside its root folder.
+	ownStorage = "/var/lib/bridged-test"
 
 	path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	// canary is a variable of the engines' that no container may have: by
@@ -70,8 +71,8 @@ func newLayout(name Name) (layout, error) {
 		storage: filepath.Join(Cache(), "storage", instance),
 		lock:    filepath.Join(Cache(), instance+".lock"),
 	}
-	if name == Trixie {
-		l.storage = filepath.Join(chrootStorage, instance)
+	if name == Rootless || name == Trixie {
+		l.storage = filepath.Join(ownStorage, instance)
 	}
 	l.socket = filepath.Join(l.run, "engine.sock")
 	l.log = filepath.Join(l.run, "engine.log")
@@ -88,11 +89,15 @@ func (l layout) owner() string {
 
 // folders are those to make before the engine starts.
 func (l layout) folders() []string {
-	list := []string{l.run}
+	return []string{l.run, l.hostStorage()}
+}
+
+// hostStorage is the storage folder as this machine sees it.
+func (l layout) hostStorage() string {
 	if l.name == Trixie {
-		return append(list, filepath.Join(Cache(), "trixie", l.storage))
+		return filepath.Join(Cache(), "trixie", l.storage)
 	}
-	return append(list, l.storage)
+	return l.storage
 }
 
 // command is the engine's command line, to be run by root.
@@ -102,16 +107,16 @@ func (l layout) command() []string {
 		return slices.Concat(
 			[]string{"setpriv", "--reuid=" + user, "--regid=" + user, "--init-groups"},
 			[]string{"env", "-i", "-C", l.run, path, canary, "HOME=" + l.run, "XDG_RUNTIME_DIR=" + l.run},
-			l.podman(filepath.Join(Cache(), "etc")),
+			l.podman(),
 		)
 	case Rootful:
-		return slices.Concat([]string{"env", "-i", "-C", "/", path, canary, "HOME=/root"}, l.podman(filepath.Join(Cache(), "etc")))
+		return slices.Concat([]string{"env", "-i", "-C", "/", path, canary, "HOME=/root"}, l.podman())
 	case Trixie:
 		return slices.Concat(
 			[]string{"unshare", "--mount", "--propagation", "private", "sh", "-ec", enterRoot, "sh"},
-			[]string{filepath.Join(Cache(), "trixie"), runBase, filepath.Join(Cache(), "etc"), chrootEtc},
+			[]string{filepath.Join(Cache(), "trixie"), runBase},
 			[]string{"env", "-i", path, canary, "HOME=/root", "PODMAN_IGNORE_CGROUPSV1_WARNING=1"},
-			l.podman(chrootEtc),
+			l.podman(),
 		)
 	}
 	return l.dockerd()
@@ -122,23 +127,21 @@ func (l layout) command() []string {
 // becomes the namespace's root, and not just the process's: an exec joins a
 // container's namespace and would come out in the machine's root otherwise.
 const enterRoot = `
-root=$1 run=$2 etc=$3 there=$4
-shift 4
+root=$1 run=$2
+shift 2
 mount --bind "$root" "$root"
 for dir in proc sys dev; do mount --rbind "/$dir" "$root/$dir"; done
-mkdir -p "$root$run" "$root$there" "$root/old"
+mkdir -p "$root$run" "$root/old"
 mount --bind "$run" "$root$run"
-mount --bind "$etc" "$root$there"
 cd "$root"
 pivot_root . old
 exec chroot . sh -ec 'umount --lazy /old; exec "$@"' sh "$@"
 `
 
-// podman is the service's command line, with its configuration in the folder
-// etc, and to be continued from an env(1).
-func (l layout) podman(etc string) []string {
+// podman is the service's command line, to be continued from an env(1).
+func (l layout) podman() []string {
 	return []string{
-		"CONTAINERS_CONF=" + filepath.Join(etc, "containers.conf"),
+		"CONTAINERS_CONF=" + filepath.Join(l.run, "containers.conf"),
 		"podman",
 		"--root", filepath.Join(l.storage, "root"),
 		"--runroot", filepath.Join(l.run, "root"),

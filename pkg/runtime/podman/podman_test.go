@@ -55,7 +55,7 @@ func TestDialOfNothingIsUnreachable(t *testing.T) {
 
 func TestACreateIsNeverSentTwice(t *testing.T) {
 	var posts, gets atomic.Int32
-	e := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	e := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			posts.Add(1)
 		} else {
