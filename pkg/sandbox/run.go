@@ -116,7 +116,7 @@ func (s *Sandbox) Run(ctx context.Context, req Request, onOutput func(Output)) R
 		}
 	}
 	stopped := s.await(ctx, r, req.Timeout)
-	res := s.conclude(r, stopped, req.Timeout)
+	res := s.conclude(r, stopped)
 	res.Duration = time.Since(began)
 	return res
 }
@@ -191,7 +191,7 @@ func (s *Sandbox) sendLogged(f any) {
 }
 
 // conclude makes the result of a run that is over, or whose sandbox is.
-func (s *Sandbox) conclude(r *run, stopped Status, timeout time.Duration) Result {
+func (s *Sandbox) conclude(r *run, stopped Status) Result {
 	s.mu.Lock()
 	s.run = nil
 	cause := s.cause
@@ -209,7 +209,7 @@ func (s *Sandbox) conclude(r *run, stopped Status, timeout time.Duration) Result
 	switch {
 	case stopped == StatusTimeout:
 		r.res.Status = StatusTimeout
-		r.res.Notices = append(r.res.Notices, fmt.Sprintf("Interrupted at its time limit of %s; variables are kept.", timeout))
+		r.res.Notices = append(r.res.Notices, "Variables are kept.")
 	case stopped != "":
 		r.res.Status = stopped
 	case r.res.Status != StatusOK:

@@ -59,6 +59,10 @@ type Options struct {
 	Output  int      // bytes a run may print before the middle is cut; 0 means 1 MiB
 	Logger  zerolog.Logger
 
+	// Abandon is told about each container that could not be removed, so that
+	// it can be once the engine is back. It must not block; nil drops them.
+	Abandon func(runtime.ID)
+
 	// attest stands in for the comparison with the Spec in tests, whose
 	// sandboxes are not in containers.
 	attest func(*Posture, runtime.Spec) ([]string, error)
@@ -78,6 +82,7 @@ type Sandbox struct {
 	stream    runtime.Stream
 	log       zerolog.Logger
 	spec      runtime.Spec
+	abandon   func(runtime.ID)
 	stderr    tailBuffer
 	reader    *frameReader
 	out       chan []byte
@@ -101,7 +106,7 @@ func Launch(ctx context.Context, engine runtime.Engine, o Options) (*Sandbox, er
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	s := &Sandbox{
-		ID: randomHex(8), engine: engine, Created: time.Now(),
+		ID: randomHex(8), engine: engine, abandon: o.Abandon, Created: time.Now(),
 		out: make(chan []byte, writeQueue), ended: make(chan struct{}),
 	}
 	s.log = o.Logger.With().Str("sandbox", s.ID).Logger()
@@ -420,6 +425,9 @@ func (s *Sandbox) Close() {
 	defer cancel()
 	if err := s.engine.Remove(ctx, s.container); err != nil {
 		s.log.Error().Err(err).Str("container", string(s.container)).Msg("remove sandbox")
+		if s.abandon != nil {
+			s.abandon(s.container)
+		}
 	}
 	s.endOnce()
 	s.done.Wait()
