@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -227,6 +229,73 @@ func TestImageProblemsAreExplained(t *testing.T) {
 	if !res.IsError || !strings.Contains(text(res), "localhost/no-such:1") || !strings.Contains(text(res), "bridged image") {
 		t.Errorf("without the image: got %q", text(res))
 	}
+	d.stop(t, syscall.SIGTERM)
+	noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
+}
+
+func TestImageWithoutPythonIsExplained(t *testing.T) {
+	r := engines.ForTest(t, engines.Rootful)
+	const ref = "localhost/bridged-test:empty"
+	var tarball bytes.Buffer
+	w := tar.NewWriter(&tarball)
+	for _, dir := range []string{"tmp/", "workspace/", "projects/"} {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Engine.Import(t.Context(), ref, &tarball, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	h := onEngine(t, r, "MCP_BRIDGE_IMAGE="+ref)
+	d := h.serve(t)
+	res := h.agent(t, h.dir).call(map[string]any{"code": "1"})
+	if !res.IsError || !strings.Contains(text(res), "has no python3") {
+		t.Errorf("with an image without Python: got %q", text(res))
+	}
+	d.stop(t, syscall.SIGTERM)
+	noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
+}
+
+// The engine's service dies in the middle of a call and comes back.
+func TestEngineCrash(t *testing.T) {
+	r := engines.ForTest(t, engines.Rootful)
+	h := onEngine(t, r)
+	d := h.serve(t)
+	d.ready(t)
+	a := h.agent(t, h.dir)
+	a.run("x = 1")
+	answer := make(chan *mcp.CallToolResult, 1)
+	go func() { answer <- a.call(map[string]any{"code": "import time; time.sleep(60)", "timeout": 60}) }()
+	d.until(t, "the code runs", func() bool {
+		s := d.status(t)
+		return len(s.Sessions) > 0 && s.Sessions[0].Running > 0
+	})
+	began := time.Now()
+	if err := r.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	res := <-answer
+	if !res.IsError || !strings.Contains(text(res), "state lost") || time.Since(began) > 30*time.Second {
+		t.Errorf("the call: got %q after %s, want one that says that the state is lost", text(res), time.Since(began))
+	}
+	if res := a.call(map[string]any{"code": "1"}); !res.IsError || !strings.Contains(text(res), r.Endpoint) {
+		t.Errorf("while the engine is gone: got %q, want an error that names %s", text(res), r.Endpoint)
+	}
+	if err := r.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.run("1 + 1"); got != "2" {
+		t.Errorf("once the engine is back: got %q, want 2", got)
+	}
+	d.ready(t)
+	d.until(t, "what was left is removed", func() bool {
+		s := d.status(t)
+		list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelManaged: "true"})
+		return err == nil && len(list) == s.Pool.Warm+s.Pool.Leased+s.Pool.Creating
+	})
 	d.stop(t, syscall.SIGTERM)
 	noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
 }
