@@ -27,7 +27,7 @@ func (r *Running) Stop() error {
 		r.Engine = nil
 	}
 	if r.cmd != nil {
-		err = errors.Join(err, r.end(ctx), r.killLeft(ctx))
+		err = errors.Join(err, r.end(ctx), r.killLeft(ctx), r.unmount(ctx))
 		r.cmd = nil
 	}
 	if r.lock != nil {
@@ -98,6 +98,32 @@ func (r *Running) left() []int {
 		pids = append(pids, pid)
 	}
 	return pids
+}
+
+// unmount ends the mounts that an engine leaves: Podman as root mounts its
+// storage on itself.
+func (r *Running) unmount(ctx context.Context) error {
+	text, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(text), "\n")
+	slices.Reverse(lines) // the innermost first
+	for _, line := range lines {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || !r.holds(fields[1]) {
+			continue
+		}
+		if err := asRoot(ctx, "umount", fields[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holds reports whether path is inside one of the engine's folders.
+func (r *Running) holds(path string) bool {
+	return strings.HasPrefix(path, r.layout.hostStorage()+"/") || strings.HasPrefix(path, r.layout.run+"/")
 }
 
 // programs are what engines run on the host, as /proc/PID/comm has them: cut
