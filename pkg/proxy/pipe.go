@@ -1,0 +1,463 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	// frameQueue is how many requests may wait for a server that is slow to
+	// read its stdin. Past it callers wait, each within its own time limit.
+	frameQueue = 16
+
+	// controlQueue bounds the replies and notifications that wait. What a
+	// server does not read past that is dropped: it owes us the reading.
+	controlQueue = 256
+
+	// maxNotification bounds the parameters of a notification that is looked
+	// at. None that we know is longer than a few hundred bytes.
+	maxNotification = 1 << 20
+
+	// firstID is the id of a server's first request. It is not 0 or 1, so that
+	// a server that answers every request with a constant id is found out.
+	firstID = 1000
+)
+
+// A pipe speaks JSON-RPC with a server over its stdin and stdout. It is an
+// mcp-go transport, so that all that is above it works over mcp-go's HTTP
+// transports as well. mcp-go's own stdio transport is not used: its lines have
+// no limit and are copied five times, a server that does not read blocks its
+// callers past their deadlines, answers to nobody are dropped in silence, and
+// a request that was never written cannot be told from one that was.
+//
+// The read loop never waits for anything but the server's stdout. Whoever made
+// the pipe runs read and write, watches broken, and says with fail why the
+// server is gone.
+type pipe struct {
+	in      io.WriteCloser
+	out     io.Reader
+	max     int // bytes of one message
+	strays  *strayLog
+	notify  func(mcp.JSONRPCNotification)
+	frames  chan *frame
+	control chan []byte
+	closing chan struct{} // closed by Close
+
+	breakOnce sync.Once
+	broken    chan struct{} // closed when the server can't be talked to any more
+	why       string        // set before broken is closed
+
+	closeOnce sync.Once
+	closeErr  error
+
+	mu      sync.Mutex // guards the fields below
+	pending map[int64]chan<- answer
+	issued  int64 // the highest id used
+	cause   error // set by fail
+}
+
+var _ transport.Interface = (*pipe)(nil)
+
+// An answer ends a pending request.
+type answer struct {
+	response *transport.JSONRPCResponse
+	err      error
+}
+
+// A frame is a request on its way to the writer.
+type frame struct {
+	data  []byte
+	state atomic.Int32 // one of the states below
+}
+
+// The states of a frame: whoever moves it on from frameQueued decides whether
+// the server gets to see it.
+const (
+	frameQueued int32 = iota
+	frameDropped
+	frameWritten // at least in part
+)
+
+func newPipe(in io.WriteCloser, out io.Reader, limit int, strays *strayLog) *pipe {
+	return &pipe{
+		in: in, out: out, max: limit, strays: strays,
+		notify:  func(mcp.JSONRPCNotification) {},
+		frames:  make(chan *frame, frameQueue),
+		control: make(chan []byte, controlQueue),
+		closing: make(chan struct{}), broken: make(chan struct{}),
+		pending: map[int64]chan<- answer{}, issued: firstID - 1,
+	}
+}
+
+// Start does nothing: whoever made the pipe runs read and write.
+func (p *pipe) Start(context.Context) error { return nil }
+
+// GetSessionId returns nothing: a process is its own session.
+func (p *pipe) GetSessionId() string { return "" } //nolint:revive // the interface's name
+
+// SetNotificationHandler must be called before read. The handler is called on
+// the read loop: it must not block.
+func (p *pipe) SetNotificationHandler(handler func(mcp.JSONRPCNotification)) { p.notify = handler }
+
+// Close closes the server's stdin, also while it is being written to.
+func (p *pipe) Close() error {
+	p.closeOnce.Do(func() {
+		close(p.closing)
+		p.closeErr = p.in.Close()
+	})
+	return p.closeErr
+}
+
+// SendRequest sends a request, whose id must be a whole number that was not
+// used before, and waits for its answer. An error that wraps errNotSent means
+// that the server cannot have acted on it.
+func (p *pipe) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	id, ok := r.ID.Value().(int64)
+	if !ok {
+		return nil, fmt.Errorf("sending request: its id %v is no int64", r.ID.Value())
+	}
+	data, err := encodeRequest(id, r.Method, r.Params)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	answers, err := p.expect(id)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	f := &frame{data: data}
+	select {
+	case p.frames <- f:
+	case a := <-answers: // the server died
+		return nil, fmt.Errorf("%w: %w", errNotSent, a.err)
+	case <-ctx.Done():
+		p.forget(id)
+		return nil, fmt.Errorf("%w: %w", errNotSent, context.Cause(ctx))
+	}
+	return p.await(ctx, id, f, answers)
+}
+
+func (p *pipe) await(ctx context.Context, id int64, f *frame, answers <-chan answer) (*transport.JSONRPCResponse, error) {
+	var err error
+	select {
+	case a := <-answers:
+		if a.err == nil {
+			return a.response, nil
+		}
+		err = a.err
+	case <-ctx.Done():
+		p.forget(id)
+		err = context.Cause(ctx)
+	}
+	if f.state.CompareAndSwap(frameQueued, frameDropped) {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return nil, err
+}
+
+// expect registers a request, unless the server is gone.
+func (p *pipe) expect(id int64) (<-chan answer, error) {
+	answers := make(chan answer, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cause != nil {
+		return nil, p.cause
+	}
+	p.pending[id] = answers
+	p.issued = max(p.issued, id)
+	return answers, nil
+}
+
+// forget gives a request up: its answer, if any, is thrown away.
+func (p *pipe) forget(id int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.pending, id)
+}
+
+// encodeRequest writes a request as one line. Parameters that are raw JSON go
+// through as they are.
+func encodeRequest(id int64, method string, params any) ([]byte, error) {
+	raw, ok := params.(json.RawMessage)
+	if !ok && params != nil {
+		var err error
+		if raw, err = json.Marshal(params); err != nil {
+			return nil, fmt.Errorf("encoding parameters of %s: %w", method, err)
+		}
+	}
+	raw, err := oneLine(raw)
+	if err != nil {
+		return nil, fmt.Errorf("encoding parameters of %s: %w", method, err)
+	}
+	data := make([]byte, 0, len(raw)+len(method)+80)
+	data = append(data, `{"jsonrpc":"2.0","id":`...)
+	data = strconv.AppendInt(data, id, 10)
+	data = append(data, `,"method":`...)
+	data = strconv.AppendQuoteToASCII(data, method)
+	if len(raw) > 0 {
+		data = append(data, `,"params":`...)
+		data = append(data, raw...)
+	}
+	return append(data, "}\n"...), nil
+}
+
+// SendNotification queues a notification. It does not wait for the server to
+// read it; when too many wait already it is an error.
+func (p *pipe) SendNotification(_ context.Context, n mcp.JSONRPCNotification) error {
+	data, err := json.Marshal(n)
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", n.Method, err)
+	}
+	if !p.queue(append(data, '\n')) {
+		return fmt.Errorf("sending %s: the server does not read", n.Method)
+	}
+	return nil
+}
+
+func (p *pipe) queue(data []byte) bool {
+	select {
+	case p.control <- data:
+		return true
+	default:
+		return false
+	}
+}
+
+// write sends what is queued until Close, or until the server no longer reads.
+func (p *pipe) write() {
+	for {
+		var err error
+		select {
+		case <-p.closing:
+			return
+		case data := <-p.control:
+			_, err = p.in.Write(data)
+		case f := <-p.frames:
+			err = p.writeFrame(f)
+		}
+		if err != nil {
+			p.giveUp("it closed its stdin")
+			return
+		}
+	}
+}
+
+func (p *pipe) writeFrame(f *frame) error {
+	if !f.state.CompareAndSwap(frameQueued, frameWritten) {
+		return nil // its caller has gone
+	}
+	_, err := p.in.Write(f.data)
+	if err != nil {
+		f.state.Store(frameQueued) // without its newline it is no request
+	}
+	return err
+}
+
+// giveUp says that the server can't be talked to.
+func (p *pipe) giveUp(why string) {
+	p.breakOnce.Do(func() {
+		p.why = why
+		close(p.broken)
+	})
+}
+
+// read takes in what the server sends until its stdout ends.
+func (p *pipe) read() {
+	defer p.giveUp("it closed its stdout")
+	lines := newLineReader(p.out, p.max)
+	for {
+		line, head, err := lines.next()
+		switch {
+		case errors.Is(err, errTooLarge):
+			p.tooLarge(head)
+		case err != nil:
+			return
+		default:
+			p.take(line)
+		}
+	}
+}
+
+// take handles one line. Servers print banners, logs and blank lines between
+// their messages; those are noted and skipped.
+func (p *pipe) take(line []byte) {
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
+	if len(line) == 0 {
+		return
+	}
+	if line[0] != '{' && line[0] != '[' {
+		p.strays.add(line)
+		return
+	}
+	line = repairText(line)
+	if !json.Valid(line) {
+		p.strays.add(line)
+		return
+	}
+	if line[0] == '[' {
+		p.takeBatch(line)
+		return
+	}
+	m, ok := parseMessage(line)
+	if !ok {
+		p.strays.add(line)
+		return
+	}
+	p.dispatch(m)
+}
+
+// takeBatch handles the batches of protocol 2025-03-26.
+func (p *pipe) takeBatch(line []byte) {
+	var batch []json.RawMessage
+	if err := json.Unmarshal(line, &batch); err != nil || len(batch) == 0 {
+		p.strays.add(line)
+		return
+	}
+	for _, one := range batch {
+		if m, ok := parseMessage(one); ok && isObject(one) {
+			p.dispatch(m)
+			continue
+		}
+		p.strays.add(one)
+	}
+}
+
+func (p *pipe) dispatch(m message) {
+	switch {
+	case m.method == nil:
+		p.settle(m)
+	case m.hasID():
+		p.reply(m.header)
+	default:
+		p.notified(m)
+	}
+}
+
+// reply answers a server's request at once, under the server's own id: a ping
+// politely, all else with "method not found", for we advertise nothing.
+func (p *pipe) reply(h header) {
+	if len(h.id) >= keptValue {
+		return // no id that we could repeat
+	}
+	outcome := `"result":{}`
+	if name := h.methodName(); name != string(mcp.MethodPing) {
+		text, err := json.Marshal(fmt.Sprintf("this client does not serve %s", clip(name, 100)))
+		if err != nil {
+			return
+		}
+		outcome = fmt.Sprintf(`"error":{"code":%d,"message":%s}`, mcp.METHOD_NOT_FOUND, text)
+	}
+	p.queue(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", h.id, outcome))
+}
+
+func (p *pipe) notified(m message) {
+	if len(m.params) > maxNotification {
+		return
+	}
+	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
+	n.Method = m.methodName()
+	if isObject(m.params) {
+		if err := json.Unmarshal(m.params, &n.Params); err != nil {
+			return
+		}
+	}
+	p.notify(n)
+}
+
+// settle gives an answer to the request that has its id.
+func (p *pipe) settle(m message) {
+	answers, ok := p.claim(m.header)
+	if !ok {
+		return
+	}
+	id, _ := m.number()
+	r := &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id), Result: m.result}
+	if m.failed != nil && string(m.failed) != "null" {
+		r.Error, r.Result = errorDetails(m.failed), nil
+	}
+	answers <- answer{response: r}
+}
+
+// tooLarge fails the one call whose answer passed the cap.
+func (p *pipe) tooLarge(h *header) {
+	if string(h.jsonrpc) != `"2.0"` || h.method != nil {
+		p.strays.add([]byte("a line longer than the cap"))
+		return
+	}
+	if answers, ok := p.claim(*h); ok {
+		answers <- answer{err: errTooLarge}
+	}
+}
+
+// claim finds the request that an answer is for. An answer under an id that was
+// never used is meant for one of the calls under way, nobody can tell which,
+// and that call would wait in vain: all of them fail. An answer to a request
+// that has ended, such as a canceled one, is late or double and is ignored.
+func (p *pipe) claim(h header) (chan<- answer, bool) {
+	id, ok := h.number()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !ok || id < firstID || id > p.issued {
+		p.mismatchLocked(h)
+		return nil, false
+	}
+	answers, ok := p.pending[id]
+	delete(p.pending, id)
+	return answers, ok
+}
+
+func (p *pipe) mismatchLocked(h header) {
+	id := string(h.id)
+	if h.id == nil {
+		id = "none"
+	}
+	err := fmt.Errorf("%w: the server sent an answer with id %s, which no request has", errMismatch, clip(id, 40))
+	p.failLocked(err)
+}
+
+// fail ends all that is pending with cause, and all that comes later.
+func (p *pipe) fail(cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cause == nil {
+		p.cause = cause
+	}
+	p.failLocked(cause)
+}
+
+func (p *pipe) failLocked(err error) {
+	for id, answers := range p.pending {
+		answers <- answer{err: err} // has room for the only answer
+		delete(p.pending, id)
+	}
+}
+
+// errorDetails reads a JSON-RPC error. Its data stays as it was written.
+func errorDetails(raw json.RawMessage) *mcp.JSONRPCErrorDetails {
+	var e struct {
+		Code    json.Number     `json:"code"`
+		Message string          `json:"message"`
+		Data    json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return &mcp.JSONRPCErrorDetails{Code: mcp.INTERNAL_ERROR, Message: "the server answered with an error that is none: " + clip(string(raw), 500)}
+	}
+	code, err := e.Code.Int64()
+	if err != nil {
+		code = mcp.INTERNAL_ERROR
+	}
+	d := &mcp.JSONRPCErrorDetails{Code: int(code), Message: e.Message}
+	if e.Data != nil {
+		d.Data = e.Data
+	}
+	return d
+}
