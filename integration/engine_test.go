@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -111,5 +112,68 @@ func testDetect(t *testing.T, r *engines.Running) {
 	}
 	if err := e.Close(); err != nil {
 		t.Errorf("Close: %v", err)
+	}
+}
+
+// A driver outlives its engine's service: what waits for the service is told,
+// and the same driver works when it is back.
+func TestEngineComesBack(t *testing.T) {
+	for _, name := range []engines.Name{engines.Rootful, engines.Docker} {
+		t.Run(string(name), func(t *testing.T) { testComeback(t, engines.ForTest(t, name)) })
+	}
+}
+
+func testComeback(t *testing.T, r *engines.Running) {
+	e := r.Engine
+	spec := runtime.DefaultSpec(r.Image)
+	spec.Cmd = []string{"python3", "-c", "import time\nprint('up', flush=True)\ntime.sleep(600)"}
+	spec.Labels = map[string]string{"comeback": "yes"}
+	id, err := e.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatalf("Create: %v", err)
+	}
+	s, err := e.Attach(t.Context(), id, nil)
+	if err != nil {
+		t.Fatalf("Attach: %v", err)
+	}
+	if err := e.Start(t.Context(), id); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	if _, err := s.Read(make([]byte, 3)); err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	events, err := e.Events(t.Context(), spec.Labels)
+	if err != nil {
+		t.Fatalf("Events: %v", err)
+	}
+	waited := make(chan error, 1)
+	go func() {
+		_, err := e.Wait(t.Context(), id)
+		waited <- err
+	}()
+	if err := r.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waited; !errors.Is(err, runtime.ErrUnreachable) {
+		t.Errorf("Wait while the service died: %v, want %v", err, runtime.ErrUnreachable)
+	}
+	for range events { // until it is closed
+	}
+	if rest, _ := io.ReadAll(s); strings.TrimSpace(string(rest)) != "" {
+		t.Errorf("output after the service died = %q", rest)
+	}
+	if _, err := e.Info(t.Context()); !errors.Is(err, runtime.ErrUnreachable) {
+		t.Errorf("Info of a dead service: %v, want %v", err, runtime.ErrUnreachable)
+	}
+
+	if err := r.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	list, err := e.List(t.Context(), spec.Labels)
+	if err != nil || len(list) != 1 || list[0].ID != id {
+		t.Errorf("List after the comeback = %v, %v; want the container", list, err)
+	}
+	if err := e.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove after the comeback: %v", err)
 	}
 }

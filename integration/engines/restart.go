@@ -5,6 +5,7 @@ package engines
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"syscall"
 )
 
@@ -25,7 +26,10 @@ func (r *Running) Crash(ctx context.Context) error {
 // Restart starts the service of an engine that has crashed, on the same socket
 // and the same storage.
 func (r *Running) Restart(ctx context.Context) error {
-	if err := asRoot(ctx, "rm", "-f", r.layout.socket); err != nil {
+	// Docker's containerd died with it; while it is a zombie, its pid file
+	// would make the new Docker wait for it.
+	containerd := filepath.Join(r.layout.run, "root", "containerd", "containerd.pid")
+	if err := asRoot(ctx, "rm", "-f", r.layout.socket, containerd); err != nil {
 		return err
 	}
 	r.exited = make(chan struct{})

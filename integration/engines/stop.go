@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -145,8 +146,19 @@ func (r *Running) owns(dir string) bool {
 	}
 	// The process that holds a rootless engine's user namespace has no
 	// arguments of ours, but our XDG_RUNTIME_DIR.
-	environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+	environ, err := readAsRoot(filepath.Join(dir, "environ"))
 	return err == nil && bytes.Contains(environ, []byte("XDG_RUNTIME_DIR="+r.layout.run+"\x00"))
+}
+
+// readAsRoot reads a file that may be another user's. That it can't is an error
+// like any other: a process may end meanwhile.
+func readAsRoot(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if !errors.Is(err, os.ErrPermission) {
+		return text, err
+	}
+	argv := sudo([]string{"cat", path})
+	return exec.Command(argv[0], argv[1:]...).Output()
 }
 
 // signal sends sig to a process, or to a group for a negative pid, as root. One
