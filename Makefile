@@ -75,7 +75,7 @@ setup: ## install what the tests need (Debian 12; elsewhere it says what)
 
 .PHONY: lint
 lint: ## run gofmt, go vet, golangci-lint, ruff and mypy
-	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	@unformatted=$$(gofmt -l *.go cmd images integration pkg); \
 		[[ -z $$unformatted ]] || { echo "gofmt these: $$unformatted" >&2; exit 1; }
 	GOFLAGS='$(GOFLAGS),integration' go vet ./...
 	GOFLAGS='$(GOFLAGS),integration' golangci-lint run ./...

@@ -84,7 +84,6 @@ progress() {
 		"I: cleaning package lists"*) phase="trimming" base=87 width=1 total=0 seen=0 ;;
 		"I: creating tarball"*) phase="writing the tar" base=88 width=12 total=0 seen=0 ;;
 		"I: success"*) phase="done" base=100 width=0 total=0 seen=0 ;;
-		"E: "* | "W: Failed to fetch"*) printf '%s\n' "$line" >&2 && continue ;;
 		*" newly installed, "*)
 			total=${line#*upgraded, } total=${total%% newly*} total0=$total seen=0
 			;;
