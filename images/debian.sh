@@ -127,7 +127,7 @@ build() {
 	# /projects are mount points on a root that is read-only later.
 	# shellcheck disable=SC2016 # $1 is the hook's, not ours
 	opts+=(--customize-hook='rm -rf "$1"/etc/resolv.conf "$1"/etc/hostname "$1"/var/cache/* "$1"/var/log/*'
-		--customize-hook='mkdir -p "$1"/workspace "$1"/projects')
+		--customize-hook='mkdir -p "$1"/workspace "$1"/projects && chmod 1777 "$1"/workspace "$1"/projects')
 	if [[ $variant == full ]]; then
 		# Tests go only now: packages' byte-compilation trips over folders
 		# that dpkg did not unpack. numpy's stay: numpy.testing imports them.

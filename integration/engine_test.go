@@ -24,6 +24,7 @@ func TestEngines(t *testing.T) {
 			started := decoys(t)
 			t.Run("behaviour", func(t *testing.T) { enginetest.Test(t, r.Engine, r.Image) })
 			t.Run("hardening", func(t *testing.T) { enginetest.TestHardening(t, r.Engine, r.Image) })
+			t.Run("the default folders of our image can be written to", func(t *testing.T) { testFolders(t, r) })
 			t.Run("the engine keeps nothing that a sandbox says", func(t *testing.T) { testNoLog(t, r) })
 			t.Run("the engine is found by its socket", func(t *testing.T) { testDetect(t, r) })
 			if list := started(); len(list) > 0 {
@@ -51,6 +52,35 @@ func decoys(t *testing.T) func() []string {
 			return nil // nothing was
 		}
 		return strings.Fields(string(text))
+	}
+}
+
+// testFolders writes to the folders of the default spec as its user. An image
+// that has one of them must give it a mode that allows that.
+func testFolders(t *testing.T, r *engines.Running) {
+	spec := runtime.DefaultSpec(r.Image)
+	spec.Cmd = []string{"python3", "-c", "import sys\nfor d in sys.argv[1:]: print(open(d + '/f', 'w').write('x'))"}
+	for _, m := range spec.Tmpfs {
+		spec.Cmd = append(spec.Cmd, m.Target)
+	}
+	id, err := r.Engine.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatalf("Create: %v", err)
+	}
+	var stderr strings.Builder
+	s, err := r.Engine.Attach(t.Context(), id, &stderr)
+	if err != nil {
+		t.Fatalf("Attach: %v", err)
+	}
+	if err := r.Engine.Start(t.Context(), id); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	stdout, err := io.ReadAll(s)
+	if got, want := string(stdout), strings.Repeat("1\n", len(spec.Tmpfs)); got != want || err != nil {
+		t.Errorf("output = %q, %v; want %q; stderr: %s", got, err, want, stderr.String())
+	}
+	if err := r.Engine.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove: %v", err)
 	}
 }
 
