@@ -1,0 +1,149 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func flagsFor(t *testing.T, args ...string) *pflag.FlagSet {
+	t.Helper()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	addFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return flags
+}
+
+func env(pairs ...string) func(string) string {
+	m := map[string]string{"HOME": "/nonexistent"}
+	for _, p := range pairs {
+		k, v, _ := strings.Cut(p, "=")
+		m[k] = v
+	}
+	return func(k string) string { return m[k] }
+}
+
+func writeConfig(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
+	path := writeConfig(t, `
+[sandbox]
+memory = "256m"
+pids = 99
+cpus = 2
+imports = ["json", "re"]
+[run]
+timeout = "5s"
+`)
+	c, err := loadConfig(flagsFor(t, "--config", path, "--sandbox-pids", "77"),
+		env("MCP_BRIDGE_PIDS=88", "MCP_BRIDGE_TIMEOUT=45", "MCP_BRIDGE_CPUS=0.5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(c.Sandbox.Memory, c.Sandbox.Pids, c.Sandbox.CPUs, c.Sandbox.Imports, time.Duration(c.Run.Timeout), c.Pool.Warm)
+	if want := "256m 77 0.5 json,re 45s 2"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestBadConfigurationNamesTheSpot(t *testing.T) {
+	for _, row := range []struct {
+		name, text string
+		args, env  []string
+		want       []string
+	}{
+		{name: "an unknown key is named with its line and the nearest one",
+			text: "[sandbox]\nmemory = \"1g\"\nmemroy = \"1g\"\n", want: []string{"config.toml:3", "sandbox.memroy", "sandbox.memory"}},
+		{name: "two unknown keys are both named",
+			text: "[pool]\nwram = 1\n[zzz]\nx = 1\n", want: []string{"config.toml:2", "pool.wram", "zzz"}},
+		{name: "broken TOML has its line", text: "[sandbox\n", want: []string{"config.toml:1"}},
+		{name: "JSON is no TOML", text: "{\"sandbox\": {}}\n", want: []string{"config.toml:1"}},
+		{name: "a wrong type has its line", text: "[pool]\nwarm = \"two\"\n", want: []string{"config.toml:2"}},
+		{name: "a size without sense", text: "[sandbox]\nmemory = \"lots\"\n", want: []string{"config.toml:2", "lots"}},
+		{name: "a negative number", text: "[pool]\nwarm = -1\n", want: []string{"pool.warm", "-1"}},
+		{name: "an environment variable", env: []string{"MCP_BRIDGE_MEMORY=x"}, want: []string{"MCP_BRIDGE_MEMORY", "512m"}},
+		{name: "root", env: []string{"MCP_BRIDGE_CONTAINER_USER=0:0"}, want: []string{"sandbox.user", "65534:65534"}},
+		{name: "a user name", env: []string{"MCP_BRIDGE_CONTAINER_USER=nobody"}, want: []string{"sandbox.user"}},
+		{name: "too little memory", args: []string{"--sandbox-memory", "1m"}, want: []string{"64m"}},
+		{name: "a default over its cap", args: []string{"--run-timeout", "10m"}, want: []string{"run.max_timeout"}},
+		{name: "more warm than may be", args: []string{"--pool-warm", "40"}, want: []string{"pool.max"}},
+		{name: "a log level", args: []string{"--log-level", "loud"}, want: []string{"debug, info, warn or error"}},
+		{name: "a log format", args: []string{"--log-format", "xml"}, want: []string{"text, json or auto"}},
+		{name: "a file that was asked for and is not there", args: []string{"--config", "/nonexistent/c.toml"}, want: []string{"/nonexistent/c.toml"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			args := row.args
+			if row.text != "" {
+				args = append(args, "--config", writeConfig(t, row.text))
+			}
+			_, err := loadConfig(flagsFor(t, args...), env(row.env...))
+			if err == nil {
+				t.Fatal("got no error")
+			}
+			for _, want := range row.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q does not say %q", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestDefaultsAreValidWithoutAFile(t *testing.T) {
+	if _, err := loadConfig(flagsFor(t), env()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValuesKeepTheirTextForm(t *testing.T) {
+	for _, k := range defaultConfig().keys() {
+		before := k.value.String()
+		if err := k.value.Set(before); err != nil && before != "" {
+			t.Errorf("%s: its own text %q: %v", k.name, before, err)
+		}
+		if after := k.value.String(); after != before {
+			t.Errorf("%s: got %q after setting it to %q", k.name, after, before)
+		}
+	}
+}
+
+// The reference for people and the code must not drift apart.
+func TestDocumentationNamesEveryKey(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "| `") {
+			rows++
+		}
+	}
+	keys := defaultConfig().keys()
+	if rows != len(keys) {
+		t.Errorf("the table has %d keys, the code %d", rows, len(keys))
+	}
+	for _, k := range keys {
+		want := fmt.Sprintf("| `%s` | `%s` | `--%s` | `%s` | %s |\n", k.name, k.env, k.flag(), k.value, k.usage)
+		if k.value.String() == "" { // an empty cell
+			want = strings.Replace(want, "| `` |", "|  |", 1)
+		}
+		if !strings.Contains(string(text), want) {
+			t.Errorf("missing row:\n%s", want)
+		}
+	}
+}

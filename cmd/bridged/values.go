@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A byteSize is a number of bytes as people write it: "512m", "1GiB", "1048576".
+type byteSize int64
+
+// String returns the shortest exact form.
+func (b byteSize) String() string {
+	for _, u := range []struct {
+		size byteSize
+		name string
+	}{{1 << 30, "g"}, {1 << 20, "m"}, {1 << 10, "k"}} {
+		if b != 0 && b%u.size == 0 {
+			return fmt.Sprintf("%d%s", b/u.size, u.name)
+		}
+	}
+	return strconv.FormatInt(int64(b), 10)
+}
+
+// Set parses s, as Docker and Podman do: units are powers of 1024.
+func (b *byteSize) Set(s string) error {
+	text := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "b"), "i")
+	unit := int64(1)
+	if n := len(text); n > 0 {
+		if i := strings.IndexByte("kmg", text[n-1]); i >= 0 {
+			unit <<= 10 * (i + 1)
+			text = text[:n-1]
+		}
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v <= 0 || v > (1<<50)/unit {
+		return fmt.Errorf("%q is no size: write for example 512m or 2g", s)
+	}
+	*b = byteSize(v * unit)
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*byteSize) Type() string { return "size" }
+
+// UnmarshalText is for TOML strings.
+func (b *byteSize) UnmarshalText(text []byte) error { return b.Set(string(text)) }
+
+// A duration is a positive span of time: "30s", "10m", or a number of seconds.
+type duration time.Duration
+
+func (d duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// Set parses s; a bare number is seconds.
+func (d *duration) Set(s string) error {
+	v, err := time.ParseDuration(s)
+	if sec, nerr := strconv.ParseFloat(s, 64); nerr == nil && sec < 1e9 {
+		v, err = time.Duration(sec*float64(time.Second)), nil
+	}
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is no span of time: write for example 30s or 10m", s)
+	}
+	*d = duration(v)
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*duration) Type() string { return "duration" }
+
+// UnmarshalText is for TOML strings.
+func (d *duration) UnmarshalText(text []byte) error { return d.Set(string(text)) }
+
+// A wordList is a list of words: an array in TOML, comma-separated elsewhere.
+type wordList []string
+
+func (w wordList) String() string { return strings.Join(w, ",") }
+
+// Set replaces the list; an empty text is an empty list.
+func (w *wordList) Set(s string) error {
+	*w = wordList{}
+	for _, word := range strings.Split(s, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			*w = append(*w, word)
+		}
+	}
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*wordList) Type() string { return "list" }
+
+// A count is a whole number within bounds that its key states.
+type count int64
+
+func (c count) String() string { return strconv.FormatInt(int64(c), 10) }
+
+// Set parses s.
+func (c *count) Set(s string) error {
+	v, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || v < 0 || v > 1_000_000 {
+		return fmt.Errorf("%q is no number from 0 to 1000000", s)
+	}
+	*c = count(v)
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*count) Type() string { return "number" }
+
+// A cores is a number of processor cores, such as 0.5.
+type cores float64
+
+func (c cores) String() string { return strconv.FormatFloat(float64(c), 'g', -1, 64) }
+
+// Set parses s.
+func (c *cores) Set(s string) error {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0.01 && v <= 1024) {
+		return fmt.Errorf("%q is no number of cores: write for example 1 or 0.5", s)
+	}
+	*c = cores(v)
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*cores) Type() string { return "number" }
+
+// A word is a plain text.
+type word string
+
+func (w word) String() string { return string(w) }
+
+// Set takes s as it is.
+func (w *word) Set(s string) error {
+	*w = word(s)
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*word) Type() string { return "text" }
