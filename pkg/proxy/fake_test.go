@@ -97,7 +97,7 @@ func (f *fake) misbehave() {
 	if f.Complaint != "" {
 		fmt.Fprintln(os.Stderr, f.Complaint)
 	}
-	os.Stderr.Write(bytes.Repeat([]byte("x"), f.StderrStart))
+	complain("x", f.StderrStart)
 	if f.ExitAt == "start" {
 		os.Exit(f.ExitCode)
 	}
@@ -112,10 +112,10 @@ func (f *fake) misbehave() {
 			panic(err)
 		}
 	}
-	io.WriteString(f.out, f.Before)
+	f.raw(f.Before)
 	for n := 0; n < f.Flood; {
-		m, _ := io.WriteString(f.out, "flood flood flood flood flood flood flood flood flood flood flood\n")
-		n += m
+		f.raw(flood)
+		n += len(flood)
 	}
 }
 
@@ -127,8 +127,24 @@ func (f *fake) note(file, line string) {
 	if err != nil {
 		panic(err)
 	}
-	defer w.Close()
+	defer w.Close() //nolint:errcheck // a line that is missing fails the test
 	fmt.Fprintln(w, line)
+}
+
+const flood = "flood flood flood flood flood flood flood flood flood flood flood\n"
+
+// complain writes n bytes to stderr.
+func complain(text string, n int) {
+	if _, err := os.Stderr.WriteString(strings.Repeat(text, n)); err != nil {
+		os.Exit(98)
+	}
+}
+
+// raw writes text to stdout as it is. A server whose reader is gone ends.
+func (f *fake) raw(text string) {
+	if _, err := io.WriteString(f.out, text); err != nil {
+		os.Exit(99)
+	}
 }
 
 // write writes one line.
@@ -139,7 +155,7 @@ func (f *fake) write(text string) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	io.WriteString(f.out, text+end)
+	f.raw(text + end)
 }
 
 func (f *fake) answer(id json.RawMessage, result string) {
@@ -182,7 +198,9 @@ func (f *fake) receive(line []byte) {
 	case "tools/call":
 		go f.call(r)
 	case "":
-		f.replies <- bytes.Clone(line)
+		if string(r.ID) != `"early"` {
+			f.replies <- bytes.Clone(line)
+		}
 	}
 }
 
@@ -247,7 +265,9 @@ func fakeList(names []string) []json.RawMessage {
 func (f *fake) page(r fakeRequest) {
 	page := 0
 	if at := strings.LastIndex(r.Params.Cursor, "="); at >= 0 && f.Cursor == "" {
-		fmt.Sscan(r.Params.Cursor[at+1:], &page)
+		if _, err := fmt.Sscan(r.Params.Cursor[at+1:], &page); err != nil {
+			panic(err)
+		}
 	}
 	if f.FailAt == page+1 {
 		f.refuse(r.ID, -32603, "no such page", "null")
@@ -276,7 +296,7 @@ func textResult(text string) string {
 }
 
 func (f *fake) call(r fakeRequest) {
-	os.Stderr.Write(bytes.Repeat([]byte("y"), f.StderrCall))
+	complain("y", f.StderrCall)
 	if f.ExitAt == "call" {
 		os.Exit(f.ExitCode)
 	}
@@ -301,7 +321,7 @@ func (f *fake) call(r fakeRequest) {
 		fmt.Fprintln(os.Stderr, "about to exit")
 		os.Exit(a.Code)
 	case "shut":
-		os.Stdout.Close()
+		_ = os.Stdout.Close() // it was open
 		time.Sleep(time.Hour)
 	case "noisy":
 		f.write(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -101,7 +100,10 @@ func (b *bench) server(name string, c fakeConfig) discovery.Server {
 	}
 	return discovery.Server{
 		Name: name, Transport: discovery.Stdio, Command: exe, Cwd: b.dir, Description: "a fake",
-		Env:     map[string]string{fakeVar: string(text), "BENCH": b.dir},
+		Env: map[string]string{
+			fakeVar: string(text), "BENCH": b.dir,
+			"GORACE": "atexit_sleep_ms=0", // else a fake under -race takes a second to end
+		},
 		Sources: []discovery.Source{{Path: b.path("config.json"), Key: "mcpServers." + name}},
 	}
 }
@@ -254,11 +256,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("did not happen: %s", what)
 }
 
-func jsonText(t *testing.T, v any) string {
+func writeFile(t *testing.T, path, text string) {
 	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(fmt.Errorf("encoding: %w", err))
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	return string(raw)
 }

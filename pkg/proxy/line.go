@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"slices"
 )
 
 // lineBuffer is what is read from a server at once; longer lines grow.
@@ -28,6 +29,9 @@ func (l *lineReader) next() (line []byte, head *header, err error) {
 		part, err := l.r.ReadSlice('\n')
 		if len(line)+len(part) > l.max+1 {
 			return l.skip(line, part, err)
+		}
+		if len(line)+len(part) > cap(line) && len(line) > 0 {
+			line = slices.Grow(line, max(len(line), len(part))) // append alone grows large slices by a quarter
 		}
 		line = append(line, part...)
 		switch {

@@ -101,8 +101,8 @@ func (u *upstream) supervise() {
 		waitFor(readEnd, drainGrace)
 		u.cause = u.autopsy()
 	}
+	close(u.dead) // first, so that whoever is told asks for another process
 	u.pipe.fail(u.cause)
-	close(u.dead)
 	_ = u.conn.Close() // the end of its stdin tells the server to end
 	u.process.stop(u.opts.eofGrace, u.opts.termGrace)
 	streams.Wait()
