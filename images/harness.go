@@ -15,7 +15,10 @@ var harness embed.FS
 
 // modules are the harness's modules in the order in which each can be run:
 // a module comes after those that it imports.
-var modules = []string{"__init__", "wire", "posture", "capture", "display", "rpc", "tools", "mcpmod", "interrupts", "trace", "adapt", "run", "main"}
+var modules = []string{
+	"__init__", "wire", "posture", "capture", "control", "children", "display", "rpc", "tools", "mcpmod",
+	"interrupts", "trace", "source", "adapt", "run", "main",
+}
 
 // Boot is the program for `python3 -c` that takes the harness from stdin.
 func Boot() string {

@@ -7,7 +7,6 @@ import builtins
 import functools
 import inspect
 import threading
-import warnings
 from typing import Any
 
 from .capture import RUN
@@ -59,4 +58,3 @@ def adapt(loop: asyncio.AbstractEventLoop) -> None:
     threading.Thread.start = start  # type: ignore[method-assign]
     builtins.input = no_input
     PRISTINE["input"] = no_input
-    warnings.simplefilter("default")

@@ -20,22 +20,26 @@ import os
 import select
 import struct
 import threading
+import time
 from contextvars import ContextVar
 from typing import Any, Callable
 
-from .wire import Frame, Shield, Wire
+from .wire import Frame, Shield, Wire, getpid, read, write
 
 BUFFER = 1 << 16
 TAIL = 1 << 15
-FLUSH_MS = 20  # how long printed text may wait for company while code runs
+FLUSH_MS = 20  # how long printed text may wait for company
+_AWAKE = 1.0  # seconds for which the pump goes on looking after it had something to do
 _CHUNK = 1 << 16
 _PIPE = 1 << 20
 _DRAIN = 64  # reads of a pipe in one go, so that a flood cannot hold a print
 
 _USED = struct.Struct("<I")
 _CUT = struct.Struct("<QQ")  # bytes that went into the tail of stdout and stderr
+_NOW = struct.Struct("<Q")  # the run at hand
 _RECORD = struct.Struct("<BBII")  # stream, background, run, length
 _HEADER = 64
+_clock = time.monotonic
 _SIZE = _HEADER + BUFFER + 2 * TAIL
 
 # RUN is the number of the run that started the code at hand. Tasks inherit
@@ -48,6 +52,16 @@ class Shared:
 
     def __init__(self) -> None:
         self._m = mmap.mmap(-1, _SIZE)
+
+    @property
+    def run(self) -> int:
+        """The run at hand, 0 between runs."""
+        (run,) = _NOW.unpack_from(self._m, 24)
+        return int(run)
+
+    @run.setter
+    def run(self, run: int) -> None:
+        _NOW.pack_into(self._m, 24, run)
 
     def put(self, stream: int, background: bool, run: int, data: bytes) -> bool:
         """Appends one record; False if there is no room for it."""
@@ -143,7 +157,7 @@ class Pipe:
     def read(self) -> bytes | None:
         """What is there now; None if nothing is."""
         try:
-            return os.read(self.read_fd, _CHUNK) or None
+            return read(self.read_fd, _CHUNK) or None
         except OSError:
             return None
 
@@ -194,8 +208,9 @@ class Capture:
         self._head = 1 << 20
         self._left = self._head
         self._run = 0  # the run at hand; 0 between runs
-        self._busy = False  # the pump flushes by the clock
-        self._pid = os.getpid()
+        self._asleep = False  # the pump waits to be woken
+        self._busy = 0.0  # when there was last something for the pump to do
+        self._pid = getpid()
         self.stdout: io.TextIOWrapper
         self.stderr: io.TextIOWrapper
 
@@ -222,10 +237,11 @@ class Capture:
         with self._shield, self._lock:
             self._drain()
             frames = self._shared.take() + self._shared.tails(0)
-            self._run = run
+            self._run = self._shared.run = run
             self._left = self._head
-            self._busy = False
-        self._send(frames)
+            self._stir()
+            if frames:
+                self._wire.send_all(frames)
 
     def finish(self) -> list[Frame]:
         """Ends the run and returns its last output, for the caller to send."""
@@ -235,22 +251,15 @@ class Capture:
                 self._add(p.stream, False, p.decoder.decode(b"", True).encode())
                 p.decoder.reset()
             frames = self._shared.take() + self._shared.tails(self._run)
-            self._run = 0
+            self._run = self._shared.run = 0
             self._left = self._head
-            self._busy = False
         return frames
-
-    def hurry(self) -> None:
-        """Tells the pump that the run at hand is a long one."""
-        if self._run and not self._busy:
-            self._busy = True
-            self._wake()
 
     def write(self, stream: int, data: Any) -> int:
         """Takes one Python-level write."""
         data = bytes(data)
-        if self._pid != os.getpid():
-            return os.write(stream, data)  # a forked child: the pipes are still ours
+        if self._pid != getpid():
+            return write(stream, data)  # a forked child: the pipes are still ours
         with self._shield, self._lock:
             self._drain()
             self._add(stream, self._is_background(), data)
@@ -260,7 +269,7 @@ class Capture:
         """Sends what is buffered."""
         with self._shield, self._lock:
             self._drain()
-            self._wire_all(self._shared.take())
+            self._wire.send_all(self._shared.take())
 
     def _is_background(self) -> bool:
         if not self._run:
@@ -283,11 +292,11 @@ class Capture:
             self._put(stream, background, data[:end])
             data = data[end:]
         if not self._run:
-            self._wake()
+            self._stir()
 
     def _put(self, stream: int, background: bool, data: bytes) -> None:
         if not self._shared.put(stream, background, self._run, data):
-            self._wire_all(self._shared.take())
+            self._wire.send_all(self._shared.take())
             self._shared.put(stream, background, self._run, data)
 
     def _drain(self) -> None:
@@ -307,33 +316,44 @@ class Capture:
                     self._add(p.stream, not self._run, p.decoder.decode(data).encode())
         return got
 
-    def _wire_all(self, frames: list[Frame]) -> None:
-        for f in frames:
-            self._wire.send(f)
-
-    def _send(self, frames: list[Frame]) -> None:
-        with self._lock:
-            self._wire_all(frames)
-
-    def _wake(self) -> None:
-        try:
-            os.write(self._wake_out, b"x")
-        except OSError:
-            pass  # it is full, so the pump is awake
+    def _stir(self) -> None:
+        """Keeps the pump awake for a while: a run has begun, or text waits while none runs."""
+        self._busy = _clock()
+        if self._asleep:
+            self._asleep = False
+            try:
+                write(self._wake_out, b"x")
+            except OSError:
+                pass  # it is full, so the pump is awake
 
     def _pump(self) -> None:
-        """Runs for ever: takes what comes through the pipes, and flushes by the clock."""
+        """Runs for ever: takes what comes through the pipes, and flushes by the clock.
+
+        It looks every FLUSH_MS while code runs and for a moment after, so
+        that a burst of short runs need not wake it each time.
+        """
         poll = select.poll()
         for fd in (self._wake_in, *(p.read_fd for p in self._pipes)):
             poll.register(fd, select.POLLIN)
+        flushed = 0.0
         while True:
-            events = poll.poll(FLUSH_MS if self._busy else None)
-            if any(fd == self._wake_in for fd, _ in events):
-                os.read(self._wake_in, 4096)
+            for fd, _ in poll.poll(self._patience()):
+                if fd == self._wake_in:
+                    read(fd, 4096)
             with self._lock:
                 self._drain()
-                if self._busy or not self._run:
-                    self._wire_all(self._shared.take())
+                now = _clock()
+                if now - max(flushed, self._busy) >= FLUSH_MS / 1000:
+                    flushed = now
+                    self._wire.send_all(self._shared.take())
+
+    def _patience(self) -> int | None:
+        """How long the pump may wait, in milliseconds; None for ever."""
+        self._asleep = True  # first, so that nothing can slip in between
+        if self._run or _clock() - self._busy < _AWAKE:
+            self._asleep = False
+            return FLUSH_MS
+        return None
 
 
 def _boundary(data: bytes, at: int) -> int:
@@ -346,7 +366,7 @@ def _boundary(data: bytes, at: int) -> int:
 def leftovers(shared: Shared, pipes: tuple[Pipe, Pipe]) -> list[Frame]:
     """What a dead process had printed and not sent, for the container's first process."""
     frames = shared.take()
-    run = frames[-1]["run"] if frames else 0
+    run = shared.run
     for p in pipes:
         for _ in range(_DRAIN):
             data = p.read()

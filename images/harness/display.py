@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import importlib.abc
+import importlib.machinery
 import io
 import sys
 from typing import Any, Callable
@@ -75,6 +77,34 @@ class Rich:
         for number in plt.get_fignums():
             self.show(plt.figure(number))
         plt.close("all")
+
+
+class Pyplot(importlib.abc.MetaPathFinder):
+    """Makes plt.show() show the figures, when matplotlib.pyplot is imported.
+
+    Its own show() only warns that a picture in memory has no window.
+    """
+
+    def __init__(self, rich: Rich) -> None:
+        self._rich = rich
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name != "matplotlib.pyplot":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            real = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                real(module)
+                module.show = self._show
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+    def _show(self, *_: Any, **__: Any) -> None:
+        """Shows the open figures, and closes them."""
+        self._rich.figures()
 
 
 def _is_figure(value: Any) -> bool:

@@ -7,26 +7,25 @@ process 1, it can't be killed from inside. The worker runs the agent's code.
 
 from __future__ import annotations
 
+import faulthandler
 import os
-import queue
-import select
 import signal
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Iterator
-from typing import Any, Callable
+from typing import Any
 
-from . import posture
-from .capture import FLUSH_MS, Capture, Pipe, Shared, leftovers
+from . import display, posture
+from .capture import Capture, Pipe, Shared, leftovers
+from .control import Control
 from .mcpmod import Finder, Runtime
 from .rpc import Client
 from .run import Runner
 from .tools import Server, Servers, Tools
-from .wire import Frame, Shield, Wire
+from .wire import Frame, Shield, Wire, getpid
 
 PROTOCOL = 1
+_exit = os._exit
 
 
 def start(nonce: str) -> None:
@@ -45,11 +44,12 @@ def start(nonce: str) -> None:
     for p in pipes:
         os.close(p.write_fd)
     status = _wait_for(worker)
-    out = Wire(-1, 1, Shield())
-    os.write(1, b"\n")  # ends a frame that the worker may have died in
-    for frame in leftovers(shared, pipes):
-        out.send(frame)
-    out.send(end_frame(status, posture.oom_kills() - kills))
+    end = end_frame(status, posture.oom_kills() - kills)
+    try:
+        os.write(1, b"\n")  # ends a frame that the worker may have died in
+        Wire(1, Shield()).send_all([*leftovers(shared, pipes), end])
+    except OSError:
+        pass  # the daemon is gone: nobody wants to know
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
@@ -80,38 +80,47 @@ def _last_words(error: BaseException) -> None:
 
 
 class Worker:
-    """The process that runs code: frames come in on its control thread."""
+    """The process that runs code, on its main thread."""
 
     def __init__(self, nonce: str, shared: Shared, pipes: tuple[Pipe, Pipe]) -> None:
         self._nonce = nonce
         # The daemon's stream moves to private fds before any other code runs.
-        self._in, self._out = os.dup(0), os.dup(1)
+        stdin, stdout = os.dup(0), os.dup(1)
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
+        self._private = (stdin, stdout)
         self._shield = Shield()
-        self._wire = Wire(self._in, self._out, self._shield)
+        self._wire = Wire(stdout, self._shield)
         self._capture = Capture(self._wire, self._shield, shared, pipes)
-        self._work: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
-        self._wake: Callable[[], object] = lambda: None
-        self._pid = os.getpid()
-        self._config: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._control = Control(stdin, self._take)
+        self._config: Frame | None = None
+        self._pid = getpid()
 
     def serve(self) -> None:
         """Shakes hands, warms up and runs code until stdin ends."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        os.register_at_fork(after_in_child=self._wire.close)
+        os.register_at_fork(after_in_child=self._close)
         hello: Frame = {"t": "hello", "nonce": self._nonce, "protocol": PROTOCOL}
         hello.update(python=sys.version.split()[0], posture=posture.report())
         self._wire.send(hello)
         self._client = Client(self._wire)
         self._tools = Tools(self._client)
         self._runner = Runner(self._capture, self._shield, self._wire.send)
-        threading.Thread(target=self._control, name="bridged-control", daemon=True).start()
-        config = self._config.get()
-        self._configure(config)
-        self._wire.send({"t": "ready", "imports": self._warm(config.get("imports") or [])})
+        while self._config is None:
+            self._control.take()
+        self._configure(self._config)
+        self._wire.send({"t": "ready", "imports": self._warm(self._config.get("imports") or [])})
+        self._control.start()
         self._loop()
+
+    def _close(self) -> None:
+        """Closes a forked child's copies of the daemon's stream."""
+        for fd in self._private:
+            try:
+                os.close(fd)
+            except OSError:
+                pass  # the code has closed it
 
     def _configure(self, config: Frame) -> None:
         sys.path[:] = ["/workspace"] + [p for p in sys.path if p]
@@ -122,10 +131,12 @@ class Worker:
                 os.makedirs(path, exist_ok=True)
         runtime = Runtime(self._client, self._tools)
         sys.meta_path.insert(0, Finder(self._tools, runtime))
+        sys.meta_path.insert(0, display.Pyplot(self._runner.rich))
         self._runner.extra["mcp_servers"] = Servers(self._tools)
         posture.limit(config.get("limit_memory", 0), config.get("limit_pids", 0))
         self._capture.start(config.get("output", 1 << 20))
         sys.stdout, sys.stderr = self._capture.stdout, self._capture.stderr
+        faulthandler.enable(2, all_threads=False)
 
     def _warm(self, names: list[str]) -> dict[str, Any]:
         """Imports what sessions will want; returns seconds, or why not, for each."""
@@ -139,48 +150,54 @@ class Worker:
                 out[name] = f"{type(e).__name__}: {e}"
         return out
 
-    def _control(self) -> None:
-        """Takes frames until stdin ends, never behind running code. Then the sandbox ends."""
-        for frame in self._frames():
-            kind = frame["t"]
-            if kind == "run":
-                self._work.put(frame)
-                self._wake()
-            elif kind == "reply":
-                self._client.reply(frame)
-            elif kind == "interrupt":
-                self._runner.interrupts.request(frame.get("run", 0))
-            elif kind == "ping":
-                self._wire.send({"t": "pong", "id": frame.get("id")})
-            elif kind == "config":
-                self._config.put(frame)
-        os._exit(0)
-
-    def _frames(self) -> Iterator[Frame]:
-        """As Wire.frames, and tells the capture when a run takes longer than a moment."""
-        poll = select.poll()
-        poll.register(self._in, select.POLLIN)
-
-        def pause() -> None:
-            if not poll.poll(FLUSH_MS):
-                self._capture.hurry()
-
-        return self._wire.frames(pause)
+    def _take(self, frame: Frame) -> None:
+        """Handles every frame but run, on whichever thread has read it."""
+        kind = frame["t"]
+        if kind == "reply":
+            self._client.reply(frame)
+        elif kind == "interrupt":
+            self._runner.interrupts.request(frame.get("run", 0))
+        elif kind == "ping":
+            self._wire.send({"t": "pong", "id": frame.get("id")})
+        elif kind == "config":
+            self._config = frame
 
     def _loop(self) -> None:
         while True:
-            frame = self._runner.idle(self._work.get, self._set_wake)
-            self._tools.load(frame.get("servers") or [])
-            for alias, name in self._tools.servers.items():
-                self._runner.extra["mcp_" + alias] = Server(self._tools, name)
+            frame = self._next()
+            self._load(frame.get("servers") or [])
+            self._control.arm()
             done = self._runner.run(frame["run"], frame["code"])
-            if os.getpid() != self._pid:
-                os._exit(0)  # a fork that the code left behind
-            for f in self._capture.finish():
-                self._wire.send(f)
-            self._wire.send(done)
+            if getpid() != self._pid:
+                _exit(0)  # a fork that the code left behind
+            self._control.disarm()
+            self._wire.send_all([*self._capture.finish(), done])
 
-    def _set_wake(self, wake: Callable[[], object]) -> None:
-        self._wake = wake
-        if not self._work.empty():
-            wake()
+    def _next(self) -> Frame:
+        """Waits for the next piece of work; background tasks run meanwhile."""
+        while True:
+            frame = self._control.run()
+            if frame is not None:
+                return frame
+            try:
+                self._idle()
+            except Exception:
+                # A signal handler of the code's has raised.
+                traceback.print_exc(file=self._capture.stderr)
+
+    def _idle(self) -> None:
+        if not self._runner.tasks():
+            self._control.take()
+            return
+        self._control.arm()
+        try:
+            self._runner.idle(self._control.notify)
+        finally:
+            self._control.disarm()
+
+    def _load(self, servers: list[dict[str, str]]) -> None:
+        """Gives the code names for the servers that it may use from now on."""
+        if not self._tools.load(servers):
+            return
+        for alias, name in self._tools.servers.items():
+            self._runner.extra["mcp_" + alias] = Server(self._tools, name)

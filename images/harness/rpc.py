@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any, Callable
 
-from .wire import Frame, TooLarge, Wire
+from .wire import Frame, TooLarge, Wire, encode, getpid
+
+# MAX_CALLS bounds the calls that are under way at once. The daemon refuses
+# more than maxCalls (pkg/sandbox/calls.go), which is a little higher, since a
+# canceled call counts there until it has ended.
+MAX_CALLS = 1000
 
 
 class MCPError(Exception):
@@ -24,35 +28,65 @@ class MCPError(Exception):
 
 
 class Client:
-    """Sends requests and hands out replies. Safe for use by several threads and loops."""
+    """Sends requests and hands out replies. Safe for use by several threads and loops.
+
+    Calls over MAX_CALLS wait here for their turn.
+    """
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._ids = itertools.count(1)
         self._waiting: dict[int, Callable[[Frame], None]] = {}
-        self._pid = os.getpid()
+        self._pid = getpid()
+        self._lock = threading.Lock()  # guards the fields below
+        self._open: set[int] = set()
+        self._queue: dict[int, bytes] = {}  # not sent yet, oldest first
 
     def reply(self, frame: Frame) -> None:
-        """Takes one reply frame, on the control thread. An unknown id is passed over."""
-        resolve = self._waiting.pop(frame.get("id", 0), None)
+        """Takes one reply frame, on whichever thread has read it. An unknown id is passed over."""
+        number = frame.get("id", 0)
+        resolve = self._waiting.pop(number, None)
         if resolve is not None:
             resolve(frame)
+        self._over(number)
 
     def _send(self, method: str, params: Any, resolve: Callable[[Frame], None]) -> int:
-        if self._pid != os.getpid():
+        if self._pid != getpid():
             raise MCPError("MCP servers can't be reached from a forked process: call them from the main one.")
         number = next(self._ids)
-        self._waiting[number] = resolve
         try:
-            self._wire.send({"t": "rpc", "id": number, "method": method, "params": params})
+            line = encode({"t": "rpc", "id": number, "method": method, "params": params})
         except (ValueError, TypeError, RecursionError) as e:
-            self._waiting.pop(number, None)
             raise _unsendable(params, e) from None
+        self._waiting[number] = resolve
+        with self._wire.shield, self._lock:
+            if len(self._open) >= MAX_CALLS:
+                self._queue[number] = line
+                return number
+            self._open.add(number)
+        self._wire.write(line)
         return number
 
+    def _over(self, number: int) -> None:
+        """Lets the next call go once a call is over."""
+        with self._wire.shield, self._lock:
+            self._open.discard(number)
+            if not self._queue or len(self._open) >= MAX_CALLS:
+                return
+            number = next(iter(self._queue))
+            line = self._queue.pop(number)
+            self._open.add(number)
+        self._wire.write(line)
+
     def _cancel(self, number: int) -> None:
-        if self._waiting.pop(number, None) is not None:
-            self._wire.send({"t": "cancel", "id": number})
+        """Gives up a call, if it is not over."""
+        if self._waiting.pop(number, None) is None:
+            return
+        with self._wire.shield, self._lock:
+            if self._queue.pop(number, None) is not None:
+                return
+        self._wire.send({"t": "cancel", "id": number})
+        self._over(number)
 
     async def call(self, method: str, params: Any) -> Any:
         """Sends a request and awaits its reply on whatever loop is running."""

@@ -7,25 +7,23 @@ session. While nothing runs, the loop goes on if it has tasks.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import builtins
 import inspect
-import linecache
+import os
 import sys
-import textwrap
 import types
 from collections.abc import Coroutine
 from typing import Any, Callable
 
-from . import display
+from . import children, display
 from .adapt import adapt
 from .capture import RUN, Capture
 from .interrupts import Interrupts
-from .trace import describe, safe_str
+from .source import compile_run
+from .trace import MAX_TRACE, describe, safe_str, waited
 from .wire import Frame, Shield, mend
 
-_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _COROUTINE = inspect.CO_COROUTINE
 
 
@@ -54,14 +52,17 @@ class Runner:
         self._prepare(number)
         self._capture.begin(number)
         done: Frame = {"t": "done", "run": number, "status": "ok"}
-        self.interrupts.begin(number)
+        began = children.now()
         try:
             try:
+                self.interrupts.begin(number)
                 self._run(number, code, done)
             finally:
                 self.interrupts.end()
         except KeyboardInterrupt as e:
-            self._interrupted(done, e)
+            self.interrupts.end()
+            done.update(status="interrupted", error=describe(e))
+            self._end_children(began)
         except SystemExit as e:
             self._exited(done, e)
         except BaseException as e:
@@ -73,6 +74,8 @@ class Runner:
     def _prepare(self, number: int) -> None:
         """Puts back what earlier code may have broken."""
         RUN.set(number)
+        if sys.stdin is None or sys.stdin.closed:
+            sys.stdin = open(os.devnull, encoding="utf-8")  # exit() closes it
         if getattr(self._capture.stdout, "closed", True) or getattr(self._capture.stderr, "closed", True):
             self._capture.renew()
         sys.stdout, sys.stderr = self._capture.stdout, self._capture.stderr
@@ -81,6 +84,7 @@ class Runner:
         names = self.main.__dict__
         names["__name__"] = "__main__"
         names["__builtins__"] = builtins
+        names.pop("__warningregistry__", None)  # each call shows its own warnings
         for name, value in self.extra.items():
             names.setdefault(name, value)
 
@@ -91,7 +95,7 @@ class Runner:
         else:
             exec(body, self.main.__dict__)
             value = eval(last, self.main.__dict__) if last is not None else None
-        if inspect.isawaitable(value) and not isinstance(value, (asyncio.Task, asyncio.Future, list)):
+        if hasattr(type(value), "__await__") and not isinstance(value, (asyncio.Future, list)):
             value = self._drive(_wait(value))
         if value is not None:
             self.main.__dict__["_"] = value
@@ -117,9 +121,9 @@ class Runner:
         self.interrupts.task = task
         try:
             return self.loop.run_until_complete(task)
-        except asyncio.CancelledError:
-            if task.cancelled() and self.interrupts._wanted:
-                raise KeyboardInterrupt from None
+        except asyncio.CancelledError as e:
+            if task.cancelled() and self.interrupts.wanted:
+                raise KeyboardInterrupt().with_traceback(waited(e)) from None
             raise
         except KeyboardInterrupt:
             self._unwind(task)
@@ -136,19 +140,19 @@ class Runner:
             except (asyncio.CancelledError, Exception):
                 pass
 
-    def idle(self, wait: Callable[[], Any], wake: Callable[[Callable[[], object]], None]) -> Any:
-        """Waits for the next piece of work; background tasks run meanwhile."""
-        if not self._tasks():
-            return wait()
-        ready = asyncio.Event()
-        wake(lambda: self.loop.call_soon_threadsafe(ready.set))
+    def idle(self, notify: Callable[[Callable[[], object] | None], None]) -> None:
+        """Runs background tasks until notify's wake is called, or they have ended."""
+        stop = self.loop.create_future()
+        notify(lambda: self.loop.call_soon_threadsafe(_settle, stop))
+        tasks = self.tasks()
         try:
-            self.loop.run_until_complete(ready.wait())
+            self.loop.run_until_complete(asyncio.wait({stop, *tasks}, return_when=asyncio.FIRST_COMPLETED))
+        except BaseException as e:  # a task's SystemExit ends the loop's run
+            print(describe(e)["traceback"], file=self._capture.stderr)
         finally:
-            wake(lambda: None)
-        return wait()
+            notify(None)
 
-    def _tasks(self) -> set[Any]:
+    def tasks(self) -> set[Any]:
         """The loop's tasks. Builtins that code has broken are put back here, before they hurt."""
         try:
             return asyncio.all_tasks(self.loop)
@@ -156,45 +160,25 @@ class Runner:
             mend()
             return asyncio.all_tasks(self.loop)
 
-    def _interrupted(self, done: Frame, error: BaseException) -> None:
-        done.update(status="interrupted", error=describe(error))
+    def _end_children(self, began: int) -> None:
+        names = children.end(began)
+        if names:
+            listed = ", ".join(sorted(set(names))[:5])
+            self.rich.note(f"Processes that the interrupted code had started were ended: {len(names)} ({listed}).")
 
     def _exited(self, done: Frame, error: SystemExit) -> None:
         code = error.code
         if code is None or code == 0:
             done["notices"] = ["The code called exit(); the session goes on and its variables are kept."]
             return
-        text = str(code) if isinstance(code, int) else safe_str(code)
+        text = display.cut(safe_str(code), MAX_TRACE)
         done.update(status="error", error={"type": "SystemExit", "message": text, "traceback": f"SystemExit: {text}"})
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 async def _wait(value: Any) -> Any:
     return await value
-
-
-def compile_run(number: int, code: str) -> tuple[types.CodeType, types.CodeType | None]:
-    """Compiles code; the second part is its last expression, None if it has none to show.
-
-    The source is registered, so that tracebacks and inspect show it.
-    """
-    code = code.replace("\r\n", "\n").replace("\r", "\n")
-    if code.startswith("\ufeff"):
-        code = code[1:]
-    if code[:1] in (" ", "\t"):
-        code = textwrap.dedent(code)
-    name = f"<run {number}>"
-    linecache.cache[name] = (len(code), None, code.splitlines(True), name)  # no mtime: never dropped as stale
-    tree = compile(code, name, "exec", ast.PyCF_ONLY_AST | _AWAIT)
-    last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr) and not _muted(code, tree.body[-1]):
-        node = tree.body.pop()
-        last = compile(ast.Expression(node.value), name, "eval", _AWAIT)
-    return compile(tree, name, "exec", _AWAIT), last
-
-
-def _muted(code: str, node: ast.stmt) -> bool:
-    """Reports whether a semicolon follows the last expression, which hides its value."""
-    lines = code.split("\n")
-    at = (node.end_lineno or 1) - 1
-    rest = lines[at].encode("utf-8", "surrogatepass")[node.end_col_offset or 0 :].decode("utf-8", "replace")
-    return rest.lstrip().startswith(";")

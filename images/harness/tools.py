@@ -40,11 +40,16 @@ class Tools:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.servers: dict[str, str] = {}  # alias -> name
+        self._loaded: list[dict[str, str]] = []
         self._names: dict[str, dict[str, str]] = {}  # server -> alias or name -> name
 
-    def load(self, servers: list[dict[str, str]]) -> None:
-        """Takes the session's loaded servers from the daemon."""
+    def load(self, servers: list[dict[str, str]]) -> bool:
+        """Takes the session's loaded servers from the daemon; reports whether they have changed."""
+        if servers == self._loaded:
+            return False
+        self._loaded = servers
         self.servers = {s["alias"]: s["name"] for s in servers}
+        return True
 
     def server(self, name: str) -> str:
         """The real name of a loaded server, for its name or alias as code has it."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import traceback
+import types
 from typing import Any
 
 from . import display
 
 MAX_TRACE = 12_000  # characters of a traceback
 MAX_FRAMES = 30  # frames of it, from the innermost
+_ASYNCIO = os.path.dirname(asyncio.__file__) + os.sep
 
 
 def describe(error: BaseException) -> dict[str, str]:
     """Type, message and traceback of an exception, without the harness's own frames."""
-    kind = type(error).__name__
+    kind = display.cut(type(error).__name__, 200)
     message = display.cut(safe_str(error), MAX_TRACE)
     try:
         text = "".join(_trace(error).format())
@@ -37,12 +41,27 @@ def _trace(error: BaseException) -> traceback.TracebackException:
 
 
 def _users(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """Leaves out the frames of the harness, and what is between it and the agent's code."""
-    for i, f in enumerate(frames):
-        if f.filename.startswith("<run "):
-            frames = frames[i:]
-            break
+    """Leaves out the frames of the harness, and the machinery between it and the agent's code."""
+    own = [i for i, f in enumerate(frames) if f.filename.startswith("<run ")]
+    if own:
+        inner = frames[own[-1] + 1 :]
+        frames = [f for f in frames[own[0] : own[-1] + 1] if not f.filename.startswith(_ASYNCIO)] + inner
     return [f for f in frames if not f.filename.startswith(("<bridged/", "<frozen importlib"))]
+
+
+def waited(error: asyncio.CancelledError) -> types.TracebackType | None:
+    """Where a canceled task was waiting, from the exception that its canceler got.
+
+    Before Python 3.11 the one with the task's frames is that exception's context.
+    """
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None:
+            break
+        if any(f.filename.startswith("<run ") for f in traceback.extract_tb(seen.__traceback__)):
+            return seen.__traceback__
+        seen = seen.__context__
+    return error.__traceback__
 
 
 def safe_str(value: Any) -> str:

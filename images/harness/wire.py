@@ -7,18 +7,37 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import threading
-from collections.abc import Iterator
-from json import dumps, loads
-from typing import Any, Callable
+from collections.abc import Iterable, Iterator
+from json import decoder, encoder
+from typing import Any
 
 # MAX_FRAME bounds one frame in either direction, in bytes. The daemon's side
 # has the same number (maxFrame in pkg/sandbox/frame.go).
 MAX_FRAME = 32 << 20
 
 _READ = 1 << 16
-_read, _write, _main = os.read, os.write, threading.get_ident
+# Captured before any other code runs, which may change them where they are.
+read, write, getpid = os.read, os.write, os.getpid
+_main = threading.get_ident
 Frame = dict[str, Any]
+
+# The C halves of the json module: they look nothing up in modules that the
+# agent's code can change.
+_json: Any = (decoder, encoder)  # their C names are not in the type stubs
+_scan = _json[0].JSONDecoder().scan_once
+
+
+def _no_form(value: Any) -> Any:
+    raise TypeError(f"a value of type {type(value).__name__} has no form in JSON")
+
+
+_quote = encoder.encode_basestring_ascii
+_pieces = _json[1].c_make_encoder(None, _no_form, _quote, None, ":", ",", False, False, False)
+
+# A reply that cannot be read still ends the wait of the code that called.
+_REPLY = re.compile(rb'\{"t":"reply","id":([0-9]{1,18})')
 
 # PRISTINE is what builtins held before any code of the agent's ran. The
 # harness's own modules have a private copy; the standard library has not.
@@ -60,73 +79,77 @@ class Shield:
             raise KeyboardInterrupt
 
 
-class Wire:
-    """Both directions of the daemon's stream. send may be called by any thread."""
+def encode(frame: Frame) -> bytes:
+    """One frame as a line. Raises TooLarge, or what is wrong with a value in it."""
+    data: bytes = "".join(_pieces(frame, 0)).encode("ascii") + b"\n"
+    if len(data) > MAX_FRAME:
+        raise TooLarge(f"{len(data)} bytes, at most {MAX_FRAME} fit in one message")
+    return data
 
-    def __init__(self, stdin: int, stdout: int, shield: Shield) -> None:
-        self._in = stdin
-        self._out = stdout
+
+class Wire:
+    """The way to the daemon. All methods may be called by any thread."""
+
+    def __init__(self, out: int, shield: Shield) -> None:
+        self._out = out
         self._lock = threading.RLock()
-        self._shield = shield
+        self.shield = shield
 
     def send(self, frame: Frame) -> None:
-        """Writes one frame whole. Raises TooLarge, or OSError if the daemon is gone."""
-        try:
-            text = dumps(frame, separators=(",", ":"), allow_nan=False)
-        except TypeError:
-            mend()  # either the frame is at fault, or the builtins that dumps uses
-            text = dumps(frame, separators=(",", ":"), allow_nan=False)
-        data = text.encode("ascii") + b"\n"
-        if len(data) > MAX_FRAME:
-            raise TooLarge(f"{len(data)} bytes, at most {MAX_FRAME} fit in one message")
-        with self._shield, self._lock:
-            view = memoryview(data)
-            while view:
-                view = view[_write(self._out, view) :]
+        """Writes one frame whole. Raises as encode does, or OSError if the daemon is gone."""
+        self.write(encode(frame))
 
-    def frames(self, pause: Callable[[], object]) -> Iterator[Frame]:
-        """Yields the daemon's frames until stdin ends. Junk lines are passed over.
+    def send_all(self, frames: Iterable[Frame]) -> None:
+        """Writes frames with as few system calls as may be."""
+        self.write(b"".join([encode(f) for f in frames]))
 
-        pause is called before each read that may have to wait.
-        """
-        buf = bytearray()
-        seen = 0  # bytes of buf that hold no newline
+    def write(self, data: bytes) -> None:
+        """Writes what encode made, whole."""
+        with self.shield, self._lock:
+            sent = write(self._out, data)
+            while sent < len(data):
+                sent += write(self._out, memoryview(data)[sent:])
+
+
+class Reader:
+    """The way from the daemon. One thread at a time may use it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._buf = bytearray()
+        self._seen = 0  # bytes of _buf that hold no newline
+
+    def fill(self) -> bool:
+        """Waits for bytes and reads them; False if there will be none."""
+        data = read(self._fd, _READ)
+        self._buf += data
+        return bool(data)
+
+    def frames(self) -> Iterator[Frame]:
+        """Takes out the frames that are there whole. Junk lines are passed over."""
         while True:
-            end = buf.find(b"\n", seen)
+            end = self._buf.find(b"\n", self._seen)
             if end < 0:
-                seen = len(buf)
-                pause()
-                data = _read(self._in, _READ)
-                if not data:
-                    return
-                buf += data
-                continue
-            line = bytes(buf[:end])
-            del buf[: end + 1]
-            seen = 0
+                self._seen = len(self._buf)
+                return
+            line = bytes(self._buf[:end])
+            del self._buf[: end + 1]
+            self._seen = 0
             frame = parse(line)
             if frame is not None:
                 yield frame
 
-    def close(self) -> None:
-        """Closes this process's copies of both ends, as a forked child must."""
-        for fd in (self._in, self._out):
-            try:
-                os.close(fd)
-            except OSError:
-                pass
-
 
 def parse(line: bytes) -> Frame | None:
     """Decodes one line; None if it is no frame."""
-    text = line.decode("utf-8", "replace")
     try:
-        frame = loads(text)
-    except (ValueError, RecursionError):
-        return None
-    except TypeError:
-        mend()
-        frame = loads(text)
+        frame, _ = _scan(line.decode("utf-8", "replace"), 0)
+    except (ValueError, RecursionError, StopIteration) as e:
+        reply = _REPLY.match(line)
+        if reply is None:
+            return None
+        error = {"code": "unreadable", "message": f"The answer cannot be read by this Python: {e}"}
+        return {"t": "reply", "id": int(reply.group(1)), "error": error}
     if isinstance(frame, dict) and isinstance(frame.get("t"), str):
         return frame
     return None

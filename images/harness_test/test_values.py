@@ -1,0 +1,183 @@
+"""What a call's value is, and how it is shown."""
+
+from __future__ import annotations
+
+from driver import Case, Harness
+
+VALUES = {
+    "an expression": ("5", "5"),
+    "a semicolon hides it": ("5;", None),
+    "an assignment has none": ("x = 5", None),
+    "None is not shown": ("None", None),
+    "the last of two": ("print(1)\n2", "2"),
+    "a semicolon in a comment hides nothing": ("x = 4\nx  # a;b", "4"),
+    "a block has none": ("if True:\n    7", None),
+    "an empty string and a semicolon": ("'';", None),
+    "a semicolon after a character of two bytes": ("'é';", None),
+    "a top-level await": ("import asyncio\nawait asyncio.sleep(0, 'late')", "'late'"),
+    "a coroutine is awaited": ("async def f(): return 20\nf()", "20"),
+    "no code": ("", None),
+    "only a comment": ("# nothing", None),
+    "a lone surrogate": (r"'\ud83d'", r"'\ud83d'"),
+    "what JSON cannot hold": (
+        "{'n': float('nan'), 1: {2}, (1, 2): b'x', 'self': None}",
+        "{'n': nan, 1: {2}, (1, 2): b'x', 'self': None}",
+    ),
+    "a list in itself": ("l = []; l.append(l)\nl", "[[...]]"),
+    "a large integer": ("2**200", str(2**200)),
+    "Windows line ends": ("x = 1\r\nx + 1\r\n", "2"),
+    "a byte order mark": ("\ufeff1 + 1", "2"),
+    "an even indent": ("\n    y = 3\n    y * 2\n", "6"),
+    "a fence": ("```python\nz = 2\nz + 1\n```\n", "3"),
+    "a fence without a language": ("```\n4\n```", "4"),
+}
+
+FAILING = {
+    "repr that raises": ("class R:\n    def __repr__(s): return 1/0\nR()", "ZeroDivisionError", "division by zero"),
+    "repr that is no text": ("class R:\n    def __repr__(s): return 5\nR()", "TypeError", "returned non-string"),
+    "an exception whose str raises": (
+        "class E(Exception):\n    def __str__(s): 1/0\nraise E()",
+        "E",
+        "whose str() fails",
+    ),
+    "an exception whose class lies": (
+        "class E(Exception):\n    @property\n    def __class__(s): 1/0\nraise E('m')",
+        "E",
+        "m",
+    ),
+    "lists nested too deep": ("l = []\nfor _ in range(5000): l = [l]\nprint(repr(l))", "RecursionError", ""),
+    "a dict whose items raise": (
+        "class D(dict):\n    def items(s): raise ValueError('no')\n    __repr__ = lambda s: str(s.items())\nD()",
+        "ValueError",
+        "no",
+    ),
+    "an exception without words": ("raise Exception('')", "Exception", ""),
+    "an exit message of many megabytes": ("raise SystemExit('x' * 50_000_000)", "SystemExit", "characters cut"),
+    "a class name of many megabytes": ("raise type('x' * 50_000_000, (Exception,), {})", "xxx", ""),
+    "asyncio.run in async code": (
+        "import asyncio\nasync def f(): pass\nawait asyncio.sleep(0)\nasyncio.run(f())",
+        "RuntimeError",
+        "use `await main()` here",
+    ),
+}
+
+SYNTAX = {
+    "a shell command": ("!ls -l", "use subprocess.run"),
+    "installing a package": ("!pip install x", "there is no network here"),
+    "installing a package by magic": ("x = 1\n%pip install x", "there is no network here"),
+    "a magic command": ("%timeit 1", "no %magic commands"),
+    "smart quotes": ("print(\u201chi\u201d)", "use straight quotes"),
+    "Python 2's print": ("print 'x'", "Missing parentheses"),
+    "an open bracket": ("f(1,\n", r"'\(' was never closed|unexpected EOF"),
+    "tabs mixed with spaces": ("if 1:\n        a = 1\n\tb = 2", "inconsistent use of tabs"),
+    "a backslash at the end": ("x = 1 \\", "unexpected EOF|unexpected end"),
+}
+
+
+class Values(Case):
+    shared: Harness
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.shared = Harness()
+        cls.addClassCleanup(cls.shared.close)
+
+    def test_value(self) -> None:
+        for name, (code, want) in VALUES.items():
+            with self.subTest(name):
+                reply = self.shared.run(code)
+                self.assertEqual((reply.status, reply.value), ("ok", want), reply.error)
+
+    def test_failure_is_told_and_the_session_goes_on(self) -> None:
+        for name, (code, kind, message) in FAILING.items():
+            with self.subTest(name):
+                reply = self.shared.run(code)
+                self.assertEqual(reply.status, "error")
+                self.assertTrue(reply.error["type"].startswith(kind), reply.error["type"][:200])
+                self.assertIn(message, reply.error["message"])
+                self.assertLess(len(str(reply.done)), 100_000)
+                self.assertEqual(self.shared.run("1+1").value, "2")
+
+    def test_syntax_error_has_a_place_and_a_hint(self) -> None:
+        for name, (code, hint) in SYNTAX.items():
+            with self.subTest(name):
+                reply = self.shared.run(code)
+                self.assertEqual(reply.status, "error")
+                self.assertRegex(reply.error["message"], hint)
+                self.assertRegex(reply.error["message"], r"line \d")
+                self.assertIn('File "<run ', reply.error["traceback"])
+
+    def test_status_is_not_guessed_from_text(self) -> None:
+        for code in ("print('Error: all fine')", "print('Traceback (most recent call last):')"):
+            self.assertEqual(self.shared.run(code).status, "ok")
+        reply = self.shared.run("import warnings\nwarnings.warn('careful')")
+        self.assertEqual(reply.status, "ok")
+        self.assertIn("UserWarning: careful", reply.text(2))
+
+    def test_each_call_shows_its_own_warnings(self) -> None:
+        for _ in range(2):
+            self.assertIn("again", self.shared.run("import warnings\nwarnings.warn('again')").text(2))
+
+    def test_huge_value_is_cut_in_the_middle(self) -> None:
+        reply = self.shared.run("'a' * 10**7 + 'z'")
+        assert reply.value is not None
+        self.assertLess(len(reply.value), 300_000)
+        self.assertIn("characters cut", reply.value)
+        self.assertTrue(reply.value.startswith("'aaa") and reply.value.endswith("az'"))
+
+    def test_underscore_is_the_last_value(self) -> None:
+        self.shared.run("40")
+        self.assertEqual(self.shared.run("_ + 2").value, "42")
+
+    def test_display_shows_texts_and_pictures(self) -> None:
+        reply = self.shared.run(
+            "class P:\n    def _repr_png_(self): return b'\\x89PNG'\n"
+            "class M:\n    def _repr_markdown_(self): return '**m**'\n"
+            "display(P(), M(), 'text', 5)"
+        )
+        self.assertEqual([(f["mime"], f["data"]) for f in reply.of("rich")], [("image/png", "iVBORw==")])
+        self.assertEqual(reply.text(1), "**m**\ntext\n5\n")
+
+    def test_pictures_past_the_bounds_are_noted(self) -> None:
+        reply = self.shared.run(
+            "class P:\n    def __init__(s, n): s.n = n\n    def _repr_png_(s): return b'x' * s.n\n"
+            "display(P(9 << 20), *[P(1) for _ in range(25)])"
+        )
+        self.assertEqual(len(reply.of("rich")), 20)
+        self.assertIn("Lower its size or dpi", reply.notices)
+        self.assertIn("More than 20 pictures", reply.notices)
+
+
+class Tracebacks(Case):
+    def test_source_of_earlier_calls_is_known(self) -> None:
+        h = self.harness()
+        h.run("def half(n):\n    return n / 0")
+        reply = h.run("import inspect\nprint(inspect.getsource(half))\nold = half\nhalf(3)")
+        self.assertEqual(reply.text(1), "def half(n):\n    return n / 0\n")
+        self.assertIn('File "<run 1>", line 2, in half\n    return n / 0', reply.error["traceback"])
+        self.assertNotIn("bridged", reply.error["traceback"])
+        h.run("def half(n):\n    return n / 2")
+        reply = h.run("print(inspect.getsource(half), inspect.getsource(old))")
+        self.assertEqual(reply.text(1), "def half(n):\n    return n / 2 def half(n):\n    return n / 0\n")
+
+    def test_frames_between_the_codes_own_are_left_out(self) -> None:
+        reply = self.harness().run("import asyncio\nasync def main():\n    1/0\nasyncio.run(main())")
+        frames = [line for line in reply.error["traceback"].splitlines() if line.startswith("  File")]
+        self.assertEqual(frames, ['  File "<run 1>", line 4, in <module>', '  File "<run 1>", line 3, in main'])
+
+    def test_deep_recursion_keeps_the_innermost_frames(self) -> None:
+        reply = self.harness().run("def f(): return f()\nf()")
+        self.assertEqual(reply.error["type"], "RecursionError")
+        self.assertLess(len(reply.error["traceback"]), 13_000)
+
+
+class Figures(Case):
+    def test_open_figures_are_shown_and_show_does_not_warn(self) -> None:
+        h = self.harness()
+        if h.run("import matplotlib.pyplot as plt").status != "ok":
+            self.assertIn("No module named", h.run("import matplotlib").error["message"])
+            return  # this Python has none; the one in the image does
+        reply = h.run("plt.plot([1, 2]); plt.show()\nprint('shown')")
+        self.assertEqual((reply.text(), len(reply.of("rich"))), ("shown\n", 1))
+        self.assertEqual(len(h.run("fig, ax = plt.subplots()").of("rich")), 1)
+        self.assertEqual(len(h.run("1").of("rich")), 0)
