@@ -59,6 +59,7 @@ type backend struct {
 	key     string
 	name    string
 	server  discovery.Server
+	mask    *strings.Replacer
 	timeout time.Duration // of a start
 	log     zerolog.Logger
 
@@ -82,8 +83,9 @@ type backend struct {
 
 func newBackend(p *Proxy, t *target) *backend {
 	return &backend{
-		proxy: p, key: t.ref.Digest, name: t.server.Name, server: t.whole, timeout: p.startTimeout(t.whole),
-		log: p.opts.Logger.With().Str("server", t.server.Name).Logger(), lastUse: time.Now(),
+		proxy: p, key: t.ref.Digest, name: t.server.Name, server: t.whole, mask: t.mask,
+		timeout: p.startTimeout(t.whole),
+		log:     p.opts.Logger.With().Str("server", t.server.Name).Logger(), lastUse: time.Now(),
 	}
 }
 
@@ -163,10 +165,6 @@ func (b *backend) start(starting chan struct{}) {
 		return
 	}
 	b.starts++
-	if b.retired {
-		u.halt()
-		return
-	}
 	b.up = u
 	b.shelf.wanted++ // another start may bring other tools
 	b.log.Info().Int("pid", u.process.pid()).Dur("took", time.Since(began)).Str("protocol", u.version).Msg("start server")
@@ -181,6 +179,7 @@ func (b *backend) launch() (*upstream, error) {
 		fmt.Errorf("it did not answer initialize within %s", b.timeout))
 	defer cancel()
 	c, err := resolveCommand(b.server)
+	c.mask = b.mask
 	var u *upstream
 	if err == nil {
 		u, err = startUpstream(ctx, b.proxy.spawner, c, &b.proxy.opts, b.changed)
@@ -189,7 +188,7 @@ func (b *backend) launch() (*upstream, error) {
 		<-b.proxy.slots
 		return nil, err
 	}
-	watch := func() { b.watch(u) } // ends with the process
+	watch := func() { b.watch(u) } // ends with the process, which ends with the proxy
 	if !b.proxy.run(watch) {
 		u.stop()
 		<-b.proxy.slots
@@ -200,6 +199,7 @@ func (b *backend) launch() (*upstream, error) {
 
 // watch notes the end of a process, and frees its slot when nothing is left.
 func (b *backend) watch(u *upstream) {
+	defer context.AfterFunc(b.proxy.ctx, u.halt)()
 	<-u.dead
 	b.mu.Lock()
 	b.buryLocked(u)
@@ -216,7 +216,10 @@ func (b *backend) buryLocked(u *upstream) {
 		return
 	}
 	b.up = nil
-	b.stderr = u.process.stderr.last(tailBytes)
+	b.stderr = u.said(tailBytes)
+	if errors.Is(u.cause, errStopped) {
+		return // in Close
+	}
 	b.log.Warn().Err(u.cause).Msg("server ended")
 	if !u.served.Load() {
 		b.failLocked(u.cause)
@@ -241,26 +244,23 @@ func (b *backend) detach() *upstream {
 	u := b.up
 	b.up = nil
 	if u != nil {
-		b.stderr = u.process.stderr.last(tailBytes)
+		b.stderr = u.said(tailBytes)
 	}
 	return u
 }
 
-// retire begins to stop the process for good; the watch sees its end.
+// retire keeps the backend from starting anything more.
 func (b *backend) retire() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.retired = true
-	b.mu.Unlock()
-	if u := b.detach(); u != nil {
-		u.halt()
-	}
 }
 
-// idle reports whether there is no process.
-func (b *backend) idle() bool {
+// asleep reports whether there is no process and nothing that would start one.
+func (b *backend) asleep() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.up == nil && b.starting == nil
+	return b.up == nil && b.starting == nil && b.shelf.listing == nil
 }
 
 func (b *backend) state() State {
@@ -293,7 +293,7 @@ func (b *backend) status() ServerStatus {
 	}
 	if b.up != nil {
 		s.PID, s.Since, s.Uptime = b.up.process.pid(), b.up.since, time.Since(b.up.since)
-		s.Stderr = b.up.process.stderr.last(tailBytes)
+		s.Stderr = b.up.said(tailBytes)
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,8 +28,8 @@ const (
 )
 
 // inherited are the variables that a server gets of the agent's environment,
-// or of the daemon's where the agent has none: what programs need to be found
-// and to work, and nothing that is likely to be a secret.
+// or of the daemon's when the agent's is not known: what programs need to be
+// found and to work, and nothing that is likely to be a secret.
 var inherited = strings.Fields(`
 	PATH HOME USER LOGNAME SHELL TZ TMPDIR TMP TEMP
 	LANG LANGUAGE LC_ALL LC_CTYPE LC_COLLATE LC_MESSAGES LC_NUMERIC LC_TIME
@@ -46,19 +47,19 @@ var inherited = strings.Fields(`
 // definition's own variables, and ours. getenv looks into the agent's.
 func environment(s discovery.Server, getenv func(string) (string, bool)) map[string]string {
 	env := map[string]string{}
+	from := getenv
+	if _, known := getenv("PATH"); !known {
+		from = os.LookupEnv
+	}
 	for _, name := range inherited {
-		if value, ok := getenv(name); ok {
-			env[name] = value
-			continue
-		}
-		if value, ok := os.LookupEnv(name); ok {
+		if value, ok := from(name); ok {
 			env[name] = value
 		}
 	}
+	useUTF8(env)
 	for _, name := range s.Unset {
 		delete(env, name)
 	}
-	useUTF8(env)
 	maps.Copy(env, s.Env)
 	env[depthVar] = strconv.Itoa(depth(getenv) + 1)
 	return env
@@ -89,6 +90,27 @@ type command struct {
 	args []string
 	env  map[string]string
 	dir  string
+	mask *strings.Replacer
+}
+
+// minSecret is the length from which on a value is taken for a secret. Shorter
+// ones are in every text.
+const minSecret = 8
+
+// masker replaces the values of a definition's own variables by their names.
+// What a server writes to its stderr is shown to code in sandboxes, and servers
+// like to repeat the key that was wrong.
+func masker(env map[string]string) *strings.Replacer {
+	names := slices.SortedFunc(maps.Keys(env), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(env[b]), len(env[a])), cmp.Compare(a, b)) // the longest first
+	})
+	var pairs []string
+	for _, name := range names {
+		if len(env[name]) >= minSecret {
+			pairs = append(pairs, env[name], "["+name+"]")
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // environ returns the environment as the system wants it.

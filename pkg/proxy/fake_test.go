@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bridged/bridged/pkg/discovery"
 )
 
 // fakeVar holds the fakeConfig of a test binary that is to be a server.
@@ -28,7 +31,30 @@ func TestMain(m *testing.M) {
 		(&fake{fakeConfig: c, out: os.Stdout}).run()
 		return
 	}
+	if text, ok := os.LookupEnv(daemonVar); ok {
+		beDaemon(text)
+	}
 	os.Exit(m.Run())
+}
+
+// daemonVar holds the definition that a test binary is to call as a daemon.
+const daemonVar = "FAKE_DAEMON"
+
+// beDaemon calls a server once, says so and waits to be killed.
+func beDaemon(text string) {
+	var server discovery.Server
+	if err := json.Unmarshal([]byte(text), &server); err != nil {
+		panic(err)
+	}
+	s := New(Options{}).NewSession(SessionOptions{Servers: func() []discovery.Server { return []discovery.Server{server} }})
+	if _, err := s.Load([]string{server.Name}); err != nil {
+		panic(err)
+	}
+	if _, err := s.Call(context.Background(), "tools.call", json.RawMessage(`{"server":"fake","tool":"echo"}`)); err != nil {
+		panic(err)
+	}
+	fmt.Println("called")
+	time.Sleep(time.Hour)
 }
 
 // A fakeConfig says how a fake server misbehaves. The zero value behaves.

@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,9 +105,46 @@ func TestServerWhoseLauncherEndsIsStopped(t *testing.T) {
 	}
 }
 
+// LC-04
+func TestServerDiesWithTheDaemonHoweverThatDies(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		return // elsewhere only the end of its stdin tells a server
+	}
+	b := newBench(t)
+	server := b.server("fake", fakeConfig{DeafTo: "term"})
+	text, err := json.Marshal(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := exec.Command(server.Command)
+	daemon.Env = append(os.Environ(), daemonVar+"="+string(text))
+	out, err := daemon.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "called\n" {
+		t.Errorf("the daemon says %q, %v", line, err)
+	}
+	if n := len(b.processes()); n != 1 {
+		t.Errorf("%d servers, want 1", n)
+	}
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Wait(); err == nil {
+		t.Error("the daemon ended by itself")
+	}
+	if !b.settles(0) {
+		t.Errorf("it lives on: %v", b.processes())
+	}
+}
+
 func TestCloseStopsAllServersAtOnceAndEndsTheirCalls(t *testing.T) {
 	o := quick()
-	o.eofGrace = 2 * time.Second
+	o.eofGrace = time.Second
 	b := newBench(t)
 	p := newProxy(t, o)
 	var servers []discovery.Server

@@ -67,6 +67,19 @@ func TestDeathDuringACallFailsEveryPendingCallAndSaysHow(t *testing.T) {
 	}
 }
 
+func TestSecretsOfADefinitionAreMaskedInWhatItsServerWrites(t *testing.T) {
+	b := newBench(t)
+	server := b.server("fake", fakeConfig{ExitAt: "start", Complaint: "bad key canary-secret-1"})
+	server.Env["API_KEY"] = "canary-secret-1"
+	p := newProxy(t, quick())
+	s := open(t, p, server)
+	_, err := call(t, s, "fake", "echo", args{})
+	wantCode(t, err, CodeServerFailed, "bad key [API_KEY]")
+	if text := fmt.Sprint(err, p.Status()); strings.Contains(text, "canary") {
+		t.Errorf("it is shown: %s", text)
+	}
+}
+
 // UP-17
 func TestAnyProtocolVersionIsTaken(t *testing.T) {
 	rows := []struct{ name, version, refuse, want string }{
@@ -221,7 +234,7 @@ func idOf(t *testing.T, lines []string, text string) string {
 // UP-20
 func TestInitializeIsNeverCanceled(t *testing.T) {
 	o := quick()
-	o.StartTimeout = 3 * time.Second
+	o.StartTimeout = time.Second
 	b := newBench(t)
 	p := newProxy(t, o)
 	s := open(t, p, b.server("fake", fakeConfig{NoInit: true, Log: b.path("log")}))
@@ -339,8 +352,8 @@ func TestRequestsThatAreNoJSONAreRefused(t *testing.T) {
 
 func TestServerThatDoesNotReadFailsCallsWithinTheirTime(t *testing.T) {
 	o := quick()
-	o.CallTimeout = 2 * time.Second
-	o.listTimeout = time.Second
+	o.CallTimeout = 1500 * time.Millisecond
+	o.listTimeout = 500 * time.Millisecond
 	_, s := one(t, o, fakeConfig{NoRead: true})
 	var wg sync.WaitGroup
 	for range 30 {
@@ -415,7 +428,12 @@ func TestAnotherEnvironmentIsAnotherProcess(t *testing.T) {
 	for _, lang := range []string{"C.UTF-8", "de_DE.UTF-8", "C.UTF-8"} {
 		s := p.NewSession(SessionOptions{
 			Servers: func() []discovery.Server { return []discovery.Server{server} }, Home: "/", Cwd: "/",
-			Getenv: func(name string) (string, bool) { return lang, name == "LANG" },
+			Getenv: func(name string) (string, bool) {
+				if name == "PATH" {
+					return os.Getenv(name), true
+				}
+				return lang, name == "LANG"
+			},
 		})
 		defer s.Close()
 		if _, err := s.Load([]string{"fake"}); err != nil {

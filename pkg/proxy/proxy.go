@@ -160,7 +160,7 @@ func (p *Proxy) forgetLocked(n int) {
 		if len(p.backends) <= n {
 			return
 		}
-		if b.users == 0 && b.idle() {
+		if b.users == 0 && b.asleep() {
 			delete(p.backends, b.key)
 			p.opts.Catalog.Drop(b.key)
 		}

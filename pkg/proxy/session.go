@@ -94,6 +94,7 @@ type target struct {
 	server discovery.Server // as discovered
 	alias  string
 	whole  discovery.Server // with its variables, environment and folder
+	mask   *strings.Replacer
 	ref    discovery.Ref
 	err    error // why it can't be used
 }
@@ -163,6 +164,7 @@ func (s *Session) resolve(server discovery.Server, alias string) *target {
 		return t
 	}
 	whole.Command, whole.Args = argv[0], argv[1:]
+	t.mask = masker(whole.Env)
 	whole.Env = environment(whole, s.opts.Getenv)
 	whole.Unset, whole.EnvFile = nil, "" // they are in Env by now
 	whole.Cwd = cmp.Or(whole.Dir(s.opts.Home), s.opts.Cwd, "/")

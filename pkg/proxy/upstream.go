@@ -77,7 +77,13 @@ func (u *upstream) startError(ctx context.Context, err error) error {
 
 // death describes the end of the server with what it said last.
 func (u *upstream) death(reason string) *deathError {
-	return &deathError{reason: reason, stderr: u.process.stderr.last(quoteBytes), stdout: u.strays.quote()}
+	return &deathError{reason: reason, stderr: u.said(quoteBytes), stdout: u.command.mask.Replace(u.strays.quote())}
+}
+
+// said returns the end of the server's stderr without the secrets that its
+// definition holds.
+func (u *upstream) said(limit int) string {
+	return u.command.mask.Replace(u.process.stderr.last(limit))
 }
 
 // supervise runs the streams, and cleans up when the process ends, breaks the
