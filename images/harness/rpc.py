@@ -50,10 +50,9 @@ class Client:
             resolve(frame)
         self._over(number)
 
-    def _send(self, method: str, params: Any, resolve: Callable[[Frame], None]) -> int:
+    def _send(self, number: int, method: str, params: Any, resolve: Callable[[Frame], None]) -> None:
         if self._pid != getpid():
             raise MCPError("MCP servers can't be reached from a forked process: call them from the main one.")
-        number = next(self._ids)
         try:
             line = encode({"t": "rpc", "id": number, "method": method, "params": params})
         except (ValueError, TypeError, RecursionError) as e:
@@ -62,10 +61,9 @@ class Client:
         with self._wire.shield, self._lock:
             if len(self._open) >= MAX_CALLS:
                 self._queue[number] = line
-                return number
+                return
             self._open.add(number)
         self._wire.write(line)
-        return number
 
     def _over(self, number: int) -> None:
         """Lets the next call go once a call is over."""
@@ -103,8 +101,9 @@ class Client:
             except RuntimeError:
                 pass  # that loop is closed: nobody waits any more
 
-        number = self._send(method, params, resolve)
+        number = next(self._ids)
         try:
+            self._send(number, method, params, resolve)
             return _result(await future)
         finally:
             self._cancel(number)
@@ -118,8 +117,9 @@ class Client:
             box.append(frame)
             done.set()
 
-        number = self._send(method, params, resolve)
-        try:
+        number = next(self._ids)
+        try:  # an interrupt may come as early as in _send
+            self._send(number, method, params, resolve)
             done.wait()
         finally:
             self._cancel(number)
