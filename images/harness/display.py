@@ -89,22 +89,23 @@ class Pyplot(importlib.abc.MetaPathFinder):
         self._rich = rich
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Finds matplotlib.pyplot as ever, and gives it another show()."""
         if name != "matplotlib.pyplot":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             real = spec.loader.exec_module
 
+            def show(*_: Any, **__: Any) -> None:
+                """Shows the open figures, and closes them."""
+                self._rich.figures()
+
             def exec_module(module: Any) -> None:
                 real(module)
-                module.show = self._show
+                module.show = show
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
-
-    def _show(self, *_: Any, **__: Any) -> None:
-        """Shows the open figures, and closes them."""
-        self._rich.figures()
 
 
 def _is_figure(value: Any) -> bool:

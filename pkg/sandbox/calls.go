@@ -36,11 +36,17 @@ type calls struct {
 
 	mu   sync.Mutex // guards the fields below
 	rpc  RPC
-	open map[int64]context.CancelFunc
+	open map[int64]*call
+	// running counts the calls that have not returned. One that the sandbox
+	// gave up is not open any more, yet may take its time to return.
+	running int
 }
 
+// A call is one request whose answer is wanted.
+type call struct{ cancel context.CancelFunc }
+
 func newCalls(s *Sandbox) *calls {
-	c := &calls{sandbox: s, open: map[int64]context.CancelFunc{}}
+	c := &calls{sandbox: s, open: map[int64]*call{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -58,18 +64,20 @@ func (c *calls) start(f inFrame) {
 	c.mu.Lock()
 	rpc := c.rpc
 	_, twice := c.open[f.ID]
-	full := len(c.open) >= maxCalls
+	full := c.running >= maxCalls
 	if rpc == nil || twice || full {
 		c.mu.Unlock()
 		c.refuse(f.ID, rpc == nil, twice)
 		return
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
-	c.open[f.ID] = cancel
+	k := &call{cancel}
+	c.open[f.ID] = k
+	c.running++
 	c.mu.Unlock()
 	c.sandbox.done.Go(func() {
 		result, err := rpc.Call(ctx, f.Method, f.Params)
-		if c.finish(f.ID) {
+		if c.finish(f.ID, k) {
 			c.reply(f.ID, result, err)
 		}
 	})
@@ -86,16 +94,28 @@ func (c *calls) refuse(id int64, unbound, twice bool) {
 	c.sandbox.sendLogged(replyFrame{T: "reply", ID: id, Error: e})
 }
 
-// finish forgets a call and reports whether its answer is still wanted.
-func (c *calls) finish(id int64) bool {
+// abandon cancels a call whose answer is no longer wanted.
+func (c *calls) abandon(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cancel, ok := c.open[id]
-	if ok {
-		cancel()
+	if k, ok := c.open[id]; ok {
+		k.cancel()
 		delete(c.open, id)
 	}
-	return ok
+}
+
+// finish forgets a call that has returned and reports whether its answer is
+// still wanted.
+func (c *calls) finish(id int64, k *call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	k.cancel()
+	wanted := c.open[id] == k
+	if wanted {
+		delete(c.open, id)
+	}
+	return wanted
 }
 
 func (c *calls) reply(id int64, result json.RawMessage, err error) {

@@ -20,6 +20,10 @@ const (
 
 	// readBuffer is one read's worth of frames; most fit several times over.
 	readBuffer = 64 << 10
+
+	// maxIdleBuffer is what a reader keeps of a long frame's buffer for the
+	// next one.
+	maxIdleBuffer = 1 << 20
 )
 
 // errLongFrame means that a line was longer than maxFrame and was skipped.
@@ -41,6 +45,9 @@ func newFrameReader(r io.Reader) *frameReader {
 // after it can be read.
 func (f *frameReader) next() ([]byte, error) {
 	f.buf = f.buf[:0]
+	if cap(f.buf) > maxIdleBuffer {
+		f.buf = nil
+	}
 	long := false
 	for {
 		part, err := f.r.ReadSlice('\n')

@@ -83,21 +83,7 @@ func (p *Pool) Lease(ctx context.Context) (*Sandbox, error) {
 	if s != nil || err != nil {
 		return s, err
 	}
-	s, err = p.make(ctx)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	closed := p.closed
-	if !closed {
-		p.leased[s] = struct{}{}
-	}
-	p.mu.Unlock()
-	if closed {
-		s.Close()
-		return nil, ErrPoolClosed
-	}
-	return s, nil
+	return p.make(ctx, func(s *Sandbox) { p.leased[s] = struct{}{} })
 }
 
 // takeWarm leases a warm sandbox; nil if there is none and one may be made,
@@ -120,30 +106,46 @@ func (p *Pool) takeWarm() (*Sandbox, error) {
 	if len(p.leased)+p.creating >= p.opts.Max {
 		return nil, fmt.Errorf("%w: %d of %d; end a session, or raise pool.max", ErrPoolFull, len(p.leased), p.opts.Max)
 	}
-	p.creating++
+	p.reserve()
 	return nil, nil
 }
 
-// make launches one sandbox that was counted as being created.
-func (p *Pool) make(ctx context.Context) (*Sandbox, error) {
+// reserve counts one more sandbox as being created, which [Pool.make] must do
+// next. The caller holds the lock and has looked at closed.
+func (p *Pool) reserve() {
+	p.creating++
+	p.done.Add(1)
+}
+
+// make launches one sandbox that was reserved. It calls keep, with the lock
+// held, in the moment in which it stops counting the sandbox as being created.
+// A launch that ends with its ctx says nothing of the engine.
+func (p *Pool) make(ctx context.Context, keep func(*Sandbox)) (*Sandbox, error) {
+	defer p.done.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(p.ctx, cancel)
 	defer stop()
 	s, err := p.launch(ctx)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.creating--
-	p.lastErr = err
-	if err != nil {
+	closed := p.closed
+	switch {
+	case err == nil && !closed:
+		p.failures, p.lastErr = 0, nil
+		keep(s)
+	case err != nil && ctx.Err() == nil:
 		p.failures++
-		if p.closed {
-			return nil, ErrPoolClosed
-		}
-		return nil, err
+		p.lastErr = err
 	}
-	p.failures = 0
-	return s, nil
+	p.mu.Unlock()
+	if closed && s != nil {
+		s.Close()
+	}
+	if closed {
+		return nil, ErrPoolClosed
+	}
+	return s, err
 }
 
 // Release ends a leased sandbox and removes its container.
@@ -152,6 +154,22 @@ func (p *Pool) Release(s *Sandbox) {
 	p.mu.Lock()
 	delete(p.leased, s)
 	p.mu.Unlock()
+	p.poke()
+}
+
+// discard ends a leased sandbox that is dead, and removes its container in the
+// background. It makes room for another at once.
+func (p *Pool) discard(s *Sandbox) {
+	p.mu.Lock()
+	delete(p.leased, s)
+	closed := p.closed
+	if !closed {
+		p.done.Go(s.Close)
+	}
+	p.mu.Unlock()
+	if closed {
+		s.Close()
+	}
 	p.poke()
 }
 
@@ -199,28 +217,18 @@ func (p *Pool) wanted() bool {
 	if p.closed || p.failures > 0 || len(p.warm) >= p.opts.Warm || total >= p.opts.Max {
 		return false
 	}
-	p.creating++
+	p.reserve()
 	return true
 }
 
 // add makes one warm sandbox.
 func (p *Pool) add() {
-	s, err := p.make(p.ctx)
-	if err != nil {
-		if p.ctx.Err() == nil {
-			p.opts.Logger.Warn().Err(err).Msg("launch sandbox")
-		}
-		return
-	}
-	p.mu.Lock()
-	closed := p.closed
-	if !closed {
+	_, err := p.make(p.ctx, func(s *Sandbox) {
 		p.warm = append(p.warm, s)
 		p.done.Go(func() { p.watch(s) })
-	}
-	p.mu.Unlock()
-	if closed {
-		s.Close()
+	})
+	if err != nil && p.ctx.Err() == nil {
+		p.opts.Logger.Warn().Err(err).Msg("launch sandbox")
 	}
 }
 
@@ -279,7 +287,7 @@ func (p *Pool) Status() PoolStatus {
 }
 
 // Close ends every sandbox, leased ones too, and waits until their containers
-// are removed.
+// are removed and no launch is under way.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true

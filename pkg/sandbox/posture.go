@@ -72,6 +72,9 @@ func badIdentity(p *Posture, spec runtime.Spec) []string {
 	var bad []string
 	uid, gid, _ := strings.Cut(spec.User, ":")
 	for _, row := range [][2]string{{"Uid", uid}, {"Gid", gid}} {
+		if len(p.Status[row[0]]) == 0 {
+			bad = append(bad, row[0]+" is not reported")
+		}
 		for _, got := range p.Status[row[0]] {
 			if got != row[1] {
 				bad = append(bad, fmt.Sprintf("%s %s, want %s", row[0], got, row[1]))

@@ -84,7 +84,7 @@ func (s *Sandbox) take(f inFrame) {
 	case "rpc":
 		s.calls.start(f)
 	case "cancel":
-		s.calls.finish(f.ID)
+		s.calls.abandon(f.ID)
 	case "end":
 		s.mu.Lock()
 		s.end = &f
@@ -97,7 +97,8 @@ func (s *Sandbox) takeOutput(f inFrame) {
 	r := s.run
 	s.mu.Unlock()
 	for i, p := range f.Parts {
-		o := Output{Stream: p.stream, Text: p.text, Background: f.Background}
+		// A frame of another run is background, whatever it says.
+		o := Output{Stream: p.stream, Text: p.text, Background: f.Background || r == nil || f.Run != r.id}
 		if i == 0 {
 			o.Cut = f.Cut
 		}
@@ -105,7 +106,6 @@ func (s *Sandbox) takeOutput(f inFrame) {
 			r.print(o)
 			continue
 		}
-		o.Background = true
 		s.keepOrphan(o)
 	}
 }

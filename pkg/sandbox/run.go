@@ -145,28 +145,33 @@ func (s *Sandbox) await(ctx context.Context, r *run, timeout time.Duration) Stat
 	case <-s.ended:
 		return ""
 	case <-ctx.Done():
-		s.interrupt(r, "the caller canceled it")
-		return StatusInterrupted
+		return s.interrupt(r, StatusInterrupted, "the caller canceled it")
 	case <-timer.C:
-		s.interrupt(r, fmt.Sprintf("its time limit of %s", timeout))
-		return StatusTimeout
+		return s.interrupt(r, StatusTimeout, fmt.Sprintf("its time limit of %s", timeout))
 	}
 }
 
 // interrupt stops a run by a ladder: KeyboardInterrupt, the same again, kill.
-func (s *Sandbox) interrupt(r *run, why string) {
+// It returns status, or "" if the run has ended by itself meanwhile.
+func (s *Sandbox) interrupt(r *run, status Status, why string) Status {
+	select {
+	case <-r.done: // at the same moment
+		return ""
+	default:
+	}
 	for _, wait := range []time.Duration{interruptAgain, interruptGrace - interruptAgain} {
 		s.nudge(interruptFrame{T: "interrupt", Run: r.id})
 		select {
 		case <-r.done:
-			return
+			return status
 		case <-s.ended:
-			return
+			return status
 		case <-time.After(wait):
 		}
 	}
 	s.kill(fmt.Sprintf("the code did not stop within %s of being interrupted (%s), so its interpreter was killed", interruptGrace, why))
 	<-s.ended
+	return status
 }
 
 // nudge queues a frame if there is room for it: a sandbox whose queue is full

@@ -2,16 +2,7 @@ package sandbox
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"math"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,26 +12,14 @@ import (
 )
 
 const (
-	// startTimeout bounds a launch, warm imports included. A warm image is
-	// ready in about a second; past this the sandbox is dead, not slow.
-	startTimeout = 60 * time.Second
-
 	// removeTimeout bounds the removal of a container, which must go on
 	// after the caller has given up.
 	removeTimeout = 15 * time.Second
-
-	// exitTimeout bounds the wait for the engine to say how a container
-	// ended once its stream has.
-	exitTimeout = 3 * time.Second
 
 	// maxJunk is how many lines that are no frames a sandbox may send.
 	// Hostile code can write to the stream; a harness writes none, but for
 	// one when it is killed in the middle of a frame.
 	maxJunk = 64
-
-	// defaultOutput is how much a run may print, in bytes, before the middle
-	// is cut.
-	defaultOutput = 1 << 20
 
 	// writeQueue bounds the frames that wait to be written to a sandbox.
 	writeQueue = 16
@@ -49,24 +28,6 @@ const (
 	// frames wait. C code that holds Python's global lock can take its time.
 	sendTimeout = 60 * time.Second
 )
-
-// Options say how sandboxes are launched.
-type Options struct {
-	Spec    runtime.Spec
-	Boot    string   // program that takes the harness from stdin
-	Payload []byte   // the harness
-	Imports []string // done before a sandbox is ready; one that fails is left out
-	Output  int      // bytes a run may print before the middle is cut; 0 means 1 MiB
-	Logger  zerolog.Logger
-
-	// Abandon is told about each container that could not be removed, so that
-	// it can be once the engine is back. It must not block; nil drops them.
-	Abandon func(runtime.ID)
-
-	// attest stands in for the comparison with the Spec in tests, whose
-	// sandboxes are not in containers.
-	attest func(*Posture, runtime.Spec) ([]string, error)
-}
 
 // A Sandbox is one container with a live harness in it. Runs in it come one
 // at a time; all methods may be called from several goroutines.
@@ -87,6 +48,7 @@ type Sandbox struct {
 	reader    *frameReader
 	out       chan []byte
 	ended     chan struct{} // closed when the harness is gone
+	removed   chan struct{} // closed when Close is through
 	done      sync.WaitGroup
 	calls     *calls
 
@@ -98,229 +60,6 @@ type Sandbox struct {
 	end     *inFrame // the harness's last frame
 	cause   string   // why it ended
 	closed  bool
-}
-
-// Launch makes a container, sends it the harness, attests it and waits until
-// it is ready. The caller must Close the sandbox.
-func Launch(ctx context.Context, engine runtime.Engine, o Options) (*Sandbox, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	s := &Sandbox{
-		ID: randomHex(8), engine: engine, abandon: o.Abandon, Created: time.Now(),
-		out: make(chan []byte, writeQueue), ended: make(chan struct{}),
-	}
-	s.log = o.Logger.With().Str("sandbox", s.ID).Logger()
-	s.spec = launchSpec(o, s.ID)
-	s.calls = newCalls(s)
-	if err := s.create(ctx); err != nil {
-		return nil, fmt.Errorf("launching sandbox: %w", err)
-	}
-	if err := s.boot(ctx, o); err != nil {
-		err = s.explain(err)
-		s.Close()
-		return nil, fmt.Errorf("launching sandbox: %w", err)
-	}
-	s.done.Go(s.read)
-	return s, nil
-}
-
-// launchSpec completes the Spec with what every sandbox has.
-func launchSpec(o Options, id string) runtime.Spec {
-	spec := o.Spec.WithDefaults()
-	// -I keeps the image's PYTHON* variables and the working directory out.
-	spec.Cmd = []string{"python3", "-I", "-B", "-X", "utf8", "-c", o.Boot}
-	threads := strconv.Itoa(int(math.Max(1, math.Ceil(spec.CPUs))))
-	env := map[string]string{
-		"HOME": "/tmp/home", "USER": "sandbox", "LOGNAME": "sandbox", "TMPDIR": "/tmp",
-		"LANG": "C.UTF-8", "PYTHONUTF8": "1", "MPLBACKEND": "Agg", "MPLCONFIGDIR": "/tmp/.mpl",
-		"XDG_CACHE_HOME": "/tmp/.cache",
-		// Numeric libraries start a thread per core of the host otherwise,
-		// and each counts as a pid.
-		"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
-	}
-	maps.Copy(env, spec.Env)
-	spec.Env = env
-	labels := map[string]string{runtime.LabelManaged: "true", runtime.LabelSandbox: id}
-	maps.Copy(labels, spec.Labels)
-	spec.Labels = labels
-	return spec
-}
-
-// create makes, attaches and starts the container. The engine goes on to make
-// one whose request was canceled, and then nobody knows its name: so that one
-// request outlives ctx.
-func (s *Sandbox) create(ctx context.Context) error {
-	alone, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
-	defer cancel()
-	id, err := s.engine.Create(alone, s.spec)
-	if err != nil {
-		return err
-	}
-	s.container = id
-	if err := context.Cause(ctx); err != nil {
-		s.Close()
-		return err
-	}
-	s.stream, err = s.engine.Attach(ctx, id, &s.stderr)
-	if err == nil {
-		err = s.engine.Start(ctx, id)
-	}
-	if err != nil {
-		s.Close()
-		return startError(err, s.spec.Image)
-	}
-	return nil
-}
-
-// startError turns an engine's "executable file not found" into advice.
-func startError(err error, image string) error {
-	text := err.Error()
-	if strings.Contains(text, "python3") && (strings.Contains(text, "not found") || strings.Contains(text, "no such file")) {
-		return fmt.Errorf("image %s has no python3 on its PATH: use an image with Python 3.9 or later: %w", image, err)
-	}
-	return err
-}
-
-// boot sends the harness and shakes hands. It ends when ctx does.
-func (s *Sandbox) boot(ctx context.Context, o Options) error {
-	stop := context.AfterFunc(ctx, func() { s.stream.Close() })
-	defer stop()
-	nonce := randomHex(16)
-	header := fmt.Sprintf("bridged-boot %s %d\n", nonce, len(o.Payload))
-	s.done.Go(s.write)
-	s.out <- append([]byte(header), o.Payload...)
-	hello, err := s.hello(nonce)
-	if err != nil {
-		return cmpErr(ctx, err)
-	}
-	config, err := s.check(hello, o)
-	if err != nil {
-		return err
-	}
-	if err := s.send(config); err != nil {
-		return err
-	}
-	imports, err := s.ready()
-	if err != nil {
-		return cmpErr(ctx, fmt.Errorf("waiting for the harness to be ready: %w", err))
-	}
-	s.logImports(imports)
-	return nil
-}
-
-// ready waits for the end of the warm imports. What a harness that dies here
-// has to say comes as output.
-func (s *Sandbox) ready() (map[string]json.RawMessage, error) {
-	var said strings.Builder
-	for range maxJunk {
-		line, err := s.reader.next()
-		if err != nil {
-			return nil, err
-		}
-		f, err := parseFrame(line)
-		if err != nil {
-			continue
-		}
-		for _, p := range f.Parts {
-			said.WriteString(clip(p.text))
-		}
-		switch f.T {
-		case "ready":
-			return f.Imports, nil
-		case "end":
-			return nil, fmt.Errorf("it ended: %s", strings.TrimSpace(said.String()))
-		}
-	}
-	return nil, errors.New("it sends other messages")
-}
-
-// cmpErr prefers the reason that a context ended for to what came of it.
-func cmpErr(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%w (%v)", cause, err)
-	}
-	return err
-}
-
-// hello skips to the harness's first frame. The nonce in it proves that both
-// directions of the stream carry our bytes, whole and unframed.
-func (s *Sandbox) hello(nonce string) (inFrame, error) {
-	s.reader = newFrameReader(s.stream)
-	for skipped := 0; skipped < maxPreamble; {
-		line, err := s.reader.next()
-		if err != nil && !errors.Is(err, errLongFrame) {
-			return inFrame{}, fmt.Errorf("waiting for the harness: %w", err)
-		}
-		start := strings.Index(string(line), `{"t":"hello"`)
-		if start >= 0 {
-			f, err := parseFrame(line[start:])
-			if err == nil && f.Nonce == nonce && f.Posture != nil {
-				s.noteForeign(line[:start])
-				return f, nil
-			}
-		}
-		skipped += len(line) + 1
-	}
-	return inFrame{}, fmt.Errorf("waiting for the harness: %d bytes came that are not its own", maxPreamble)
-}
-
-func (s *Sandbox) noteForeign(b []byte) {
-	if len(b) > 0 {
-		s.log.Warn().Hex("bytes", []byte(head(b))).Msg("foreign bytes before the harness's first frame")
-	}
-}
-
-// check attests the sandbox and returns its configuration.
-func (s *Sandbox) check(hello inFrame, o Options) (configFrame, error) {
-	if hello.Protocol != 1 {
-		return configFrame{}, fmt.Errorf("harness speaks protocol %d, want 1", hello.Protocol)
-	}
-	verify := o.attest
-	if verify == nil {
-		verify = attest
-	}
-	degraded, err := verify(hello.Posture, s.spec)
-	if err != nil {
-		return configFrame{}, err
-	}
-	s.Python, s.Posture, s.Degraded = hello.Python, hello.Posture, degraded
-	c := configFrame{T: "config", Imports: o.Imports, Output: o.Output}
-	if c.Output == 0 {
-		c.Output = defaultOutput
-	}
-	for _, d := range degraded {
-		switch d {
-		case degradedMemory:
-			c.LimitMemory = s.spec.MemoryBytes
-		case degradedPids:
-			c.LimitPids = s.spec.Pids
-		}
-	}
-	return c, nil
-}
-
-func (s *Sandbox) logImports(imports map[string]json.RawMessage) {
-	for name, v := range imports {
-		var reason string
-		if json.Unmarshal(v, &reason) == nil {
-			s.log.Debug().Str("module", name).Str("reason", reason).Msg("warm import left out")
-		}
-	}
-}
-
-// explain adds to err what the container said on stderr and how it ended.
-func (s *Sandbox) explain(err error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
-	defer cancel()
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		if exit, werr := s.engine.Wait(ctx, s.container); werr == nil {
-			err = fmt.Errorf("%w: the container ended with exit code %d", err, exit.Code)
-		}
-	}
-	if text := strings.TrimSpace(s.stderr.String()); text != "" {
-		err = fmt.Errorf("%w; it said: %s", err, text)
-	}
-	return err
 }
 
 // errEnded means that the harness is gone.
@@ -405,7 +144,7 @@ func (s *Sandbox) kill(why string) {
 }
 
 // Close ends the sandbox and removes its container. It waits until both are
-// done, at most about removeTimeout.
+// done, at most about removeTimeout, also when another Close is under way.
 func (s *Sandbox) Close() {
 	s.mu.Lock()
 	first := !s.closed
@@ -415,8 +154,10 @@ func (s *Sandbox) Close() {
 	}
 	s.mu.Unlock()
 	if !first {
+		<-s.removed
 		return
 	}
+	defer close(s.removed)
 	s.calls.stop()
 	if s.stream != nil {
 		s.stream.Close()
@@ -431,16 +172,4 @@ func (s *Sandbox) Close() {
 	}
 	s.endOnce()
 	s.done.Wait()
-}
-
-// randomHex returns n random bytes in hexadecimal.
-func randomHex(n int) string {
-	b := make([]byte, n)
-	rand.Read(b) // never fails, see crypto/rand
-	return hex.EncodeToString(b)
-}
-
-// head returns the start of b for a message.
-func head(b []byte) string {
-	return string(b[:min(len(b), 200)])
 }

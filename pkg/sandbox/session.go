@@ -83,13 +83,13 @@ func (s *Session) Run(ctx context.Context, req Request, onOutput func(Output)) (
 		return Result{}, err
 	}
 	defer s.leave()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	sb, notice, err := s.ready(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
 	req.Timeout, notice = s.limit(req.Timeout, notice)
 	res := sb.Run(ctx, req, onOutput)
 	res.Notices = append(notice, res.Notices...)
@@ -174,6 +174,9 @@ func (s *Session) ready(ctx context.Context) (*Sandbox, []string, error) {
 		s.drop(sb)
 	}
 	sb, err := s.pool.Lease(ctx)
+	if s.ctx.Err() != nil && err != nil {
+		return nil, nil, ErrSessionClosed
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,17 +205,23 @@ func (s *Session) limit(d time.Duration, notices []string) (time.Duration, []str
 	return d, notices
 }
 
-// drop ends a sandbox that was lost.
+// drop lets go of a sandbox that was lost.
 func (s *Session) drop(sb *Sandbox) {
+	if s.forget(sb) {
+		s.pool.discard(sb)
+	}
+}
+
+// forget reports whether sb was the session's sandbox, which it then is no
+// more.
+func (s *Session) forget(sb *Sandbox) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	mine := s.sandbox == sb
 	if mine {
 		s.sandbox = nil
 	}
-	s.mu.Unlock()
-	if mine {
-		s.pool.Release(sb)
-	}
+	return mine
 }
 
 // Sandbox returns the session's sandbox, nil before the first run and after a
@@ -223,14 +232,18 @@ func (s *Session) Sandbox() *Sandbox {
 	return s.sandbox
 }
 
-// Close interrupts what runs, ends the sandbox and removes its container.
+// Close interrupts what runs, ends the sandbox and removes its container. It
+// returns when all of that is done, and must not be called by what it waits
+// for: onOutput, and the session's RPC.
 func (s *Session) Close() {
 	s.mu.Lock()
 	s.closed = true
 	sb := s.sandbox
 	s.mu.Unlock()
 	s.stop()
-	if sb != nil {
-		s.drop(sb)
+	if sb != nil && s.forget(sb) {
+		s.pool.Release(sb)
 	}
+	<-s.turn // a run that was under way has returned
+	s.turn <- struct{}{}
 }

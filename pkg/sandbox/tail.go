@@ -17,10 +17,23 @@ func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, p[max(0, len(p)-stderrTail):]...)
+	t.trim()
+	return len(p), nil
+}
+
+// add is Write for text.
+func (t *tailBuffer) add(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, text[max(0, len(text)-stderrTail):]...)
+	t.trim()
+}
+
+// trim drops what is too much. The caller holds the lock.
+func (t *tailBuffer) trim() {
 	if over := len(t.buf) - stderrTail; over > 0 {
 		t.buf = append(t.buf[:0], t.buf[over:]...)
 	}
-	return len(p), nil
 }
 
 func (t *tailBuffer) String() string {
