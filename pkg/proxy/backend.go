@@ -50,6 +50,7 @@ type ServerStatus struct {
 	LastError string
 	Warning   string // what is odd about its list of tools
 	Stderr    string // the end of what it wrote there
+	Stdout    string // the end of what it wrote there that is no protocol
 }
 
 // A backend is one definition with everything about it resolved, and the
@@ -75,6 +76,7 @@ type backend struct {
 	retryAt  time.Time
 	lastErr  error
 	stderr   string // of the process before
+	stdout   string // of the process before
 	starts   int
 	calls    int64
 	errs     int64
@@ -216,7 +218,7 @@ func (b *backend) buryLocked(u *upstream) {
 		return
 	}
 	b.up = nil
-	b.stderr = u.said(tailBytes)
+	b.stderr, b.stdout = u.said(tailBytes), u.strayed()
 	if errors.Is(u.cause, errStopped) {
 		return // in Close
 	}
@@ -230,8 +232,12 @@ func (b *backend) buryLocked(u *upstream) {
 }
 
 func (b *backend) failLocked(err error) {
-	b.failures++
 	b.lastErr = err
+	if errors.Is(err, errFull) { // no fault of the server's
+		b.retryAt = time.Now().Add(b.proxy.opts.backoffMin)
+		return
+	}
+	b.failures++
 	pause := b.proxy.opts.backoffMin << min(b.failures-1, 16)
 	b.retryAt = time.Now().Add(min(pause, b.proxy.opts.backoffMax))
 	b.log.Warn().Err(err).Int("failures", b.failures).Msg("start server")
@@ -244,7 +250,7 @@ func (b *backend) detach() *upstream {
 	u := b.up
 	b.up = nil
 	if u != nil {
-		b.stderr = u.said(tailBytes)
+		b.stderr, b.stdout = u.said(tailBytes), u.strayed()
 	}
 	return u
 }
@@ -286,14 +292,14 @@ func (b *backend) status() ServerStatus {
 	defer b.mu.Unlock()
 	s := ServerStatus{
 		Name: b.name, State: b.stateLocked(), Restarts: max(0, b.starts-1), Calls: b.calls, Errors: b.errs,
-		Warning: b.shelf.warning, Stderr: b.stderr,
+		Warning: b.shelf.warning, Stderr: b.stderr, Stdout: b.stdout,
 	}
 	if b.lastErr != nil {
 		s.LastError = b.lastErr.Error()
 	}
 	if b.up != nil {
 		s.PID, s.Since, s.Uptime = b.up.process.pid(), b.up.since, time.Since(b.up.since)
-		s.Stderr = b.up.said(tailBytes)
+		s.Stderr, s.Stdout = b.up.said(tailBytes), b.up.strayed()
 	}
 	return s
 }

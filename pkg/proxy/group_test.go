@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -136,6 +138,40 @@ func TestServerDiesWithTheDaemonHoweverThatDies(t *testing.T) {
 	}
 	if err := daemon.Wait(); err == nil {
 		t.Error("the daemon ended by itself")
+	}
+	if !b.settles(0) {
+		t.Errorf("it lives on: %v", b.processes())
+	}
+}
+
+func TestCloseEndsAStartThatIsUnderWay(t *testing.T) {
+	b := newBench(t)
+	p := newProxy(t, quick())
+	s := open(t, p, b.server("fake", fakeConfig{NoInit: true}))
+	done := make(chan error, 1)
+	go func() {
+		_, err := call(t, s, "fake", "echo", args{})
+		done <- err
+	}()
+	eventually(t, "the server is starting", func() bool { return stateOf(p, "fake") == StateStarting && len(b.processes()) == 1 })
+	closeProxy(t, p)
+	if err := <-done; !errors.Is(err, ErrClosed) {
+		t.Errorf("got %v, want %v", err, ErrClosed)
+	}
+	if left := b.processes(); len(left) > 0 {
+		t.Errorf("after Close: %v", left)
+	}
+}
+
+func TestCloseThatMayNotWaitSaysSoAndGoesOn(t *testing.T) {
+	b := newBench(t)
+	p := newProxy(t, quick())
+	s := open(t, p, b.server("fake", fakeConfig{DeafTo: "term"}))
+	must(t, s, "echo", args{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 	if !b.settles(0) {
 		t.Errorf("it lives on: %v", b.processes())

@@ -26,7 +26,7 @@ const (
 	drainGrace = 500 * time.Millisecond
 
 	// surveyPause is the time between two looks at what is left of a process.
-	surveyPause = 20 * time.Millisecond
+	surveyPause = 50 * time.Millisecond
 )
 
 // A spawner starts processes on one operating system thread that lives as long
@@ -198,7 +198,7 @@ func (p *process) stop(eofGrace, termGrace time.Duration) {
 func (p *process) kill() {
 	for deadline := time.Now().Add(killGrace); time.Now().Before(deadline); {
 		p.signal(syscall.SIGKILL)
-		if p.goneWithin(10 * surveyPause) {
+		if p.goneWithin(4 * surveyPause) {
 			return
 		}
 	}

@@ -254,7 +254,8 @@ func (p *Proxy) Status() []ServerStatus {
 
 // Close stops all servers, all at once, and returns when nothing is left of
 // them. When ctx ends first, stopping goes on and the error says so. Calls that
-// are under way end with an error, and later ones with [ErrClosed].
+// are under way end with an error, and later ones with [ErrClosed]. Only the
+// first Close waits.
 func (p *Proxy) Close(ctx context.Context) error {
 	p.life.Lock()
 	first := !p.closed

@@ -309,5 +309,10 @@ func (s *Session) Call(ctx context.Context, method string, params json.RawMessag
 		return nil, err
 	}
 	defer s.leave()
-	return answer(s, ctx, params)
+	result, err := answer(s, ctx, params)
+	if err == nil && len(result) > s.proxy.opts.MaxMessage {
+		return nil, errorf(CodeTooLarge, "The answer to %s has %d bytes, and %d is the limit. Ask for less, for one tool say.",
+			method, len(result), s.proxy.opts.MaxMessage)
+	}
+	return result, err
 }

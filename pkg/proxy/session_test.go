@@ -386,6 +386,48 @@ func TestClosedSessionEndsItsCallsAndKeepsTheServer(t *testing.T) {
 	}
 }
 
+func TestAnswersOfTheProxyItselfAreCappedToo(t *testing.T) {
+	o := quick()
+	o.MaxMessage = 100 << 10
+	pages := make([][]string, 3)
+	for i := range pages {
+		for j := range 500 {
+			pages[i] = append(pages[i], fmt.Sprintf("tool_%d_%d", i, j))
+		}
+	}
+	_, s := one(t, o, fakeConfig{Pages: pages})
+	_, err := ask(t, s, "docs.query", args{"server": "fake", "detail": "full"})
+	wantCode(t, err, CodeTooLarge, "for one tool")
+	if docs := docsOf(t, s, args{"server": "fake", "tool": "tool_2_499"}); len(docs) != 1 {
+		t.Errorf("docs: %v", docs)
+	}
+}
+
+func TestDefinitionsThatNobodyUsesAreForgottenWithTheirTools(t *testing.T) {
+	b := newBench(t)
+	p := newProxy(t, quick())
+	s := open(t, p, b.server("one", fakeConfig{}), b.server("two", fakeConfig{Version: "x", ExitAt: "answered"}), b.server("three", fakeConfig{Version: "y"}))
+	for _, name := range []string{"one", "two", "three"} {
+		if _, err := call(t, s, name, "echo", args{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "one of them has ended", func() bool { return stateOf(p, "two") == StateStopped })
+	p.mu.Lock()
+	p.forgetLocked(0)
+	p.mu.Unlock()
+	if got := []State{stateOf(p, "one"), stateOf(p, "two"), stateOf(p, "three")}; got[0] != StateStarted || got[1] != "" || got[2] != StateStarted {
+		t.Errorf("states: %q", got)
+	}
+	rows := listServers(t, s)
+	if at := slices.IndexFunc(rows, func(r serverRow) bool { return r.Name == "two" }); rows[at].State != "configured" || rows[at].Tools != nil {
+		t.Errorf("the forgotten one: %+v", rows[at])
+	}
+	if _, err := call(t, s, "two", "echo", args{}); err != nil {
+		t.Errorf("using it again: %v", err)
+	}
+}
+
 func TestDefinitionWithoutItsVariableSaysWhich(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir+"/.mcp.json", `{"mcpServers":{"db":{"command":"sh","env":{"TOKEN":"${NO_SUCH_TOKEN}"}}}}`)

@@ -19,6 +19,9 @@ func TestLinesThatAreNoProtocolAreSkipped(t *testing.T) {
 	if got := must(t, s, "noisy", args{}); got != "ok" {
 		t.Errorf("got %q, want ok", got)
 	}
+	if got := s.proxy.Status()[0].Stdout; !strings.HasPrefix(got, "fake 1.2 ready\n") || !strings.HasSuffix(got, "took 3 ms") {
+		t.Errorf("what was skipped: got %q", got)
+	}
 }
 
 // UP-01, variant B

@@ -67,19 +67,20 @@ func clip(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + "..."
 }
 
-// A strayLog remembers what a server wrote to its stdout that is no protocol:
-// the first line, which usually tells what it is, and how many there were.
+// A strayLog keeps what a server wrote to its stdout that is no protocol: the
+// first line, which usually tells what it is, and the end.
 type strayLog struct {
-	mu    sync.Mutex // guards the fields below
+	end tail
+
+	mu    sync.Mutex // guards first
 	first string
-	lines int64
 }
 
 // add notes one line.
 func (s *strayLog) add(line []byte) {
+	_, _ = s.end.Write(append(line[:len(line):len(line)], '\n')) // never fails
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines++
 	if s.first == "" {
 		s.first = plainText(clip(string(line[:min(len(line), 400)]), 200))
 	}

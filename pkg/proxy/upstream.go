@@ -143,6 +143,12 @@ func (u *upstream) alive() bool {
 	}
 }
 
+// strayed returns the end of what the server wrote to its stdout that is no
+// protocol, masked as in said.
+func (u *upstream) strayed() string {
+	return u.command.mask.Replace(u.strays.end.last(tailBytes))
+}
+
 // halt begins to end the process by the ladder. It may be called repeatedly.
 func (u *upstream) halt() {
 	u.stopOnce.Do(func() { close(u.stopping) })
