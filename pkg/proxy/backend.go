@@ -319,7 +319,8 @@ func (b *backend) call(ctx context.Context, tool string, arguments json.RawMessa
 			b.name, clip(tool, 100), clip(string(result), 200))
 	}
 	err = b.explain(ctx, tool, err)
-	b.count(err)
+	_, told := errors.AsType[*Error](err)
+	b.count(err, err != nil && !told)
 	return result, err
 }
 
@@ -342,10 +343,15 @@ func callParams(tool string, arguments json.RawMessage) (json.RawMessage, error)
 	return append(params, '}'), nil
 }
 
-func (b *backend) count(err error) {
+// count takes in the outcome of a call. One that its caller gave up says
+// nothing about the server.
+func (b *backend) count(err error, givenUp bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls++
+	if givenUp {
+		return
+	}
 	if err != nil {
 		b.errs++
 		b.lastErr = err

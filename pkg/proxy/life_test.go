@@ -201,6 +201,11 @@ func TestCancellationReachesTheRightServerUnderItsOwnID(t *testing.T) {
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		t.Errorf("the canceled call: got %v", err)
 	}
+	for _, st := range p.Status() {
+		if st.Errors != 0 || st.LastError != "" {
+			t.Errorf("a call that was given up counts as the server's error: %+v", st)
+		}
+	}
 	id := idOf(t, b.lines("one"), "late")
 	eventually(t, "the server is told", func() bool {
 		lines := b.lines("one")

@@ -235,20 +235,34 @@ func (p *pipe) queue(data []byte) bool {
 // write sends what is queued until Close, or until the server no longer reads.
 func (p *pipe) write() {
 	for {
-		var err error
-		select {
-		case <-p.closing:
-			return
-		case data := <-p.control:
-			_, err = p.in.Write(data)
-		case f := <-p.frames:
-			err = p.writeFrame(f)
-		}
+		done, err := p.writeNext()
 		if err != nil {
 			p.giveUp("it closed its stdin")
+		}
+		if done || err != nil {
 			return
 		}
 	}
+}
+
+// writeNext sends one line. Control lines come first: a request must not
+// overtake the notification that the handshake is over.
+func (p *pipe) writeNext() (done bool, err error) {
+	select {
+	case data := <-p.control:
+		_, err = p.in.Write(data)
+		return false, err
+	default:
+	}
+	select {
+	case <-p.closing:
+		return true, nil
+	case data := <-p.control:
+		_, err = p.in.Write(data)
+	case f := <-p.frames:
+		err = p.writeFrame(f)
+	}
+	return false, err
 }
 
 func (p *pipe) writeFrame(f *frame) error {

@@ -69,10 +69,13 @@ func startUpstream(ctx context.Context, sp *spawner, c command, o *Options, onCh
 
 // startError adds to a handshake's error what the server said meanwhile.
 func (u *upstream) startError(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+	if _, told := errors.AsType[*deathError](err); told && ctx.Err() == nil {
 		return err
 	}
-	return u.death(context.Cause(ctx).Error())
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return u.death(err.Error())
 }
 
 // death describes the end of the server with what it said last.
