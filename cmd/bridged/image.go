@@ -97,29 +97,25 @@ func importImage(ctx context.Context, out io.Writer, e runtime.Engine, from impo
 		defer f.Close() //nolint:errcheck // it was only read
 		in = f
 	}
-	r := io.Reader(in)
 	if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
-		r = &countingReader{r: in, total: info.Size(), progress: progress}
+		progress = ofTotal(progress, info.Size())
 	}
 	changes := []string{`LABEL ` + runtime.LabelImage + `=true`}
-	if err := e.Import(ctx, from.ref, r, changes, progress); err != nil {
+	if err := e.Import(ctx, from.ref, in, changes, progress); err != nil {
 		return fmt.Errorf("importing %s: %w", from.ref, err)
 	}
 	return report(ctx, out, e, from.ref)
 }
 
-// A countingReader reports how much of a file was read.
-type countingReader struct {
-	r           io.Reader
-	done, total int64
-	progress    runtime.Progress
-}
-
-func (c *countingReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.done += int64(n)
-	c.progress("sending", c.done, c.total)
-	return n, err
+// ofTotal tells a progress that counts bytes how many there are: a stream does
+// not know, its file does.
+func ofTotal(p runtime.Progress, size int64) runtime.Progress {
+	return func(step string, done, total int64) {
+		if total == 0 && done > 0 {
+			total = size
+		}
+		p(step, done, total)
+	}
 }
 
 func imagePullCommand() *cobra.Command {
