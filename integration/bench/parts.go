@@ -26,6 +26,7 @@ const (
 	perRound   = 200
 	containers = 20
 	sessions   = 20
+	settle     = 500 * time.Millisecond
 )
 
 // echoProgram is the least that can answer over a container's stdio.
@@ -64,6 +65,9 @@ func (b *bench) warm(ctx context.Context, d *daemon) error {
 		if err != nil {
 			return err
 		}
+		// The engine goes on to clean up after a container for a while; what
+		// is measured next must not pay for that.
+		time.Sleep(settle)
 	}
 	b.addTimes("echo", echoes)
 	b.addTimes("warm_call", calls)
