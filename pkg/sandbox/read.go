@@ -75,12 +75,7 @@ func (s *Sandbox) take(f inFrame) {
 	case "output":
 		s.takeOutput(f)
 	case "rich", "done":
-		s.mu.Lock()
-		r := s.run
-		s.mu.Unlock()
-		if r != nil && f.Run == r.id {
-			r.take(f)
-		}
+		s.takeResult(f)
 	case "rpc":
 		s.calls.start(f)
 	case "cancel":
@@ -89,6 +84,20 @@ func (s *Sandbox) take(f inFrame) {
 		s.mu.Lock()
 		s.end = &f
 		s.mu.Unlock()
+	}
+}
+
+// takeResult gives the run under way a frame of its own.
+func (s *Sandbox) takeResult(f inFrame) {
+	s.mu.Lock()
+	r := s.run
+	mine := r != nil && f.Run == r.id
+	if mine && f.T == "done" {
+		s.run = nil // what is printed from here on is the next run's to show
+	}
+	s.mu.Unlock()
+	if mine {
+		r.take(f)
 	}
 }
 

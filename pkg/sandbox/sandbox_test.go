@@ -10,6 +10,9 @@ import (
 	"github.com/bridged/bridged/pkg/runtime/enginetest"
 )
 
+// hang is how long nothing in these tests takes.
+const hang = time.Minute
+
 // localOptions launch the real harness as a process of this machine, which
 // can't be attested.
 func localOptions(t testing.TB) Options {
