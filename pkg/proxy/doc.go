@@ -26,7 +26,10 @@
 // and in [Proxy.Close], by a ladder: its stdin is closed, SIGTERM goes to its
 // process group, SIGKILL goes there. On Linux both signals also reach what has
 // left the group, and the kernel kills the process when the daemon dies. A
-// first process that ends takes all that it started with it.
+// first process that ends takes all that it started with it. (What has left the
+// group is found by a variable in its environment. A program that also clears
+// its environment gets away, and so does anything that leaves the group on
+// other systems.)
 //
 // A server that ends is started again when it is needed, and not before. When
 // the start fails, or the process ends before it has answered a single

@@ -180,7 +180,7 @@ func TestCloseThatMayNotWaitSaysSoAndGoesOn(t *testing.T) {
 
 func TestCloseStopsAllServersAtOnceAndEndsTheirCalls(t *testing.T) {
 	o := quick()
-	o.eofGrace = time.Second
+	o.eofGrace = 700 * time.Millisecond
 	b := newBench(t)
 	p := newProxy(t, o)
 	var servers []discovery.Server

@@ -21,7 +21,7 @@ const hang = 30 * time.Second
 func quick() Options {
 	return Options{
 		StartTimeout: 20 * time.Second, CallTimeout: 20 * time.Second, SearchWait: 20 * time.Second,
-		eofGrace: 500 * time.Millisecond, termGrace: 500 * time.Millisecond,
+		eofGrace: 300 * time.Millisecond, termGrace: 200 * time.Millisecond,
 		backoffMin: 10 * time.Millisecond, backoffMax: 50 * time.Millisecond,
 	}
 }

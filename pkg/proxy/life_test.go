@@ -105,9 +105,9 @@ func TestAnyProtocolVersionIsTaken(t *testing.T) {
 func TestSlowStartDelaysNobodyElseAndGoesOnWhenItsCallersGiveUp(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, quick())
-	slow := b.server("slow", fakeConfig{InitDelay: 1500, Starts: b.path("starts")})
+	slow := b.server("slow", fakeConfig{InitDelay: 700, Starts: b.path("starts")})
 	never := b.server("never", fakeConfig{NoInit: true})
-	never.Timeout = 2 * time.Second
+	never.Timeout = time.Second
 	s := open(t, p, b.server("quick", fakeConfig{}), slow, never)
 	dead := make(chan error, 1)
 	go func() {
@@ -151,12 +151,12 @@ func TestCallThatMayHaveRunIsNeverMadeAgain(t *testing.T) {
 		code      string
 	}{
 		{"the server exits", args{"code": 1}, CodeOutcomeUnknown},
-		{"the server answers too late", args{"ms": 3000}, CodeTimeout},
+		{"the server answers too late", args{"ms": 1500}, CodeTimeout},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			o := quick()
-			o.CallTimeout = 2 * time.Second
+			o.CallTimeout = time.Second
 			b, s := one(t, o, fakeConfig{})
 			must(t, s, "echo", args{})
 			row.arguments["file"] = b.path("paid")
@@ -263,6 +263,7 @@ func TestServerThatExitsAfterEachAnswerIsStartedOnDemandOnly(t *testing.T) {
 		if !b.settles(0) {
 			t.Fatal("a process runs while nobody calls")
 		}
+		eventually(t, "its end is noticed", func() bool { return stateOf(s.proxy, "fake") == StateStopped })
 	}
 	if st := s.proxy.Status()[0]; st.Restarts != 3 || st.Calls != 4 || st.Errors != 0 {
 		t.Errorf("status: %+v", st)
@@ -272,11 +273,11 @@ func TestServerThatExitsAfterEachAnswerIsStartedOnDemandOnly(t *testing.T) {
 // UP-21, variant B
 func TestServerThatExitsAtOnceFailsWithGrowingPauses(t *testing.T) {
 	o := quick()
-	o.backoffMin, o.backoffMax = 200*time.Millisecond, time.Hour
+	o.backoffMin, o.backoffMax = 150*time.Millisecond, time.Hour
 	b := newBench(t)
 	p := newProxy(t, o)
 	s := open(t, p, b.server("fake", fakeConfig{ExitAt: "initialized", ExitCode: 1, Starts: b.path("starts"), Complaint: "no licence"}))
-	deadline := time.Now().Add(2 * time.Second)
+	deadline := time.Now().Add(time.Second)
 	for time.Now().Before(deadline) {
 		if _, err := call(t, s, "fake", "echo", args{}); err == nil {
 			t.Fatal("a call succeeded")

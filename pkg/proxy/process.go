@@ -20,10 +20,11 @@ const (
 	defaultTermGrace = 3 * time.Second // others clean up at SIGTERM
 	killGrace        = 5 * time.Second // after SIGKILL only the kernel can be slow
 
-	// drainGrace bounds the wait for the second of two signs that a process
-	// has ended: it exits, and its stdout ends. Its last answers arrive, and
-	// its exit status is known, within it.
-	drainGrace = 500 * time.Millisecond
+	// drainGrace bounds the wait for each of the other signs that a process
+	// has ended, once there is one: it exits, its stdout ends, its stderr ends.
+	// Within it the last answers arrive, and the reason is known. Something
+	// that it has started may hold the streams open for longer.
+	drainGrace = 300 * time.Millisecond
 
 	// surveyPause is the time between two looks at what is left of a process.
 	surveyPause = 50 * time.Millisecond
@@ -71,9 +72,10 @@ type process struct {
 	stdout *os.File
 	stderr *tail
 
-	exited chan struct{} // closed when the first process has ended
-	errOut *os.File      // our end of its stderr
-	done   sync.WaitGroup
+	exited  chan struct{} // closed when the first process has ended
+	drained chan struct{} // closed when its stderr has
+	errOut  *os.File      // our end of its stderr
+	done    sync.WaitGroup
 
 	mu     sync.Mutex // held while the group is signaled or reaped
 	reaped bool       // the group's id may be another's by now
@@ -81,7 +83,10 @@ type process struct {
 
 // start starts a process. The caller must stop it.
 func start(sp *spawner, c command) (*process, error) {
-	p := &process{marker: markerVar + "=" + randomName(), stderr: &tail{}, exited: make(chan struct{})}
+	p := &process{
+		marker: markerVar + "=" + randomName(), stderr: &tail{},
+		exited: make(chan struct{}), drained: make(chan struct{}),
+	}
 	pipes, err := newPipes()
 	if err != nil {
 		return nil, fmt.Errorf("making pipes: %w", err)
@@ -137,6 +142,7 @@ func randomName() string {
 
 // drain keeps the server from blocking on its stderr, whatever it writes.
 func (p *process) drain() {
+	defer close(p.drained)
 	_, _ = io.Copy(p.stderr, p.errOut) // it ends when the stream does
 }
 

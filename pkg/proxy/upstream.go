@@ -117,11 +117,13 @@ func (u *upstream) supervise() {
 	streams.Wait()
 }
 
-// autopsy says why the server is dead. Its stderr may lag behind a little.
+// autopsy says why the server is dead.
 func (u *upstream) autopsy() error {
 	select {
 	case <-u.process.exited:
-		return u.death("it ended (" + u.process.reap() + ")")
+		ending := u.process.reap() // and with it what may still hold its stderr
+		waitFor(u.process.drained, drainGrace)
+		return u.death("it ended (" + ending + ")")
 	default:
 		return u.death(u.pipe.why + " but kept running")
 	}
