@@ -92,7 +92,7 @@ func newBackend(p *Proxy, t *target) *backend {
 }
 
 // slowStarters are commands that may have to download what they start.
-var slowStarters = []string{"npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno", "uvx", "uv", "pipx", "docker", "podman", "nerdctl"}
+var slowStarters = strings.Fields("npx npm pnpm yarn bunx bun deno uvx uv pipx docker podman nerdctl")
 
 // startTimeout is how long a definition may take to start.
 func (p *Proxy) startTimeout(s discovery.Server) time.Duration {

@@ -296,7 +296,7 @@ func TestServerThatExitsAtOnceFailsWithGrowingPauses(t *testing.T) {
 // UP-23
 func TestParallelCallsNeitherWaitForNorSpoilEachOther(t *testing.T) {
 	o := quick()
-	o.CallTimeout = 3 * time.Second
+	o.CallTimeout = 2 * time.Second
 	b := newBench(t)
 	p := newProxy(t, o)
 	server := b.server("fake", fakeConfig{Log: b.path("log")})

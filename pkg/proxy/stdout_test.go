@@ -27,13 +27,13 @@ func TestLinesThatAreNoProtocolAreSkipped(t *testing.T) {
 // UP-01, variant B
 func TestServerThatOnlyPrintsFailsAtItsStartTimeoutAndIsQuoted(t *testing.T) {
 	o := quick()
-	o.StartTimeout = 2 * time.Second
+	o.StartTimeout = time.Second
 	o.backoffMin, o.backoffMax = time.Hour, time.Hour
 	b, s := one(t, o, fakeConfig{Flood: 5 << 20})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := call(t, s, "fake", "echo", args{})
-	wantCode(t, err, CodeServerFailed, "did not answer initialize within 2s", "flood flood")
+	wantCode(t, err, CodeServerFailed, "did not answer initialize within 1s", "flood flood")
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
