@@ -141,7 +141,7 @@ func (h *fakeHarness) done(run int64) {
 
 // interpreter is a polite harness whose language has these words: "sleep"
 // (until interrupted), "ignore" (interrupts), "die" (with code 7), "call" (an
-// rpc), and any other, which is its own value.
+// rpc), "number" (of the run), and any other, which is its own value.
 func interpreter(h *fakeHarness) int {
 	var id int64
 	for {
@@ -163,6 +163,8 @@ func interpreter(h *fakeHarness) int {
 			h.line(`{"t":"rpc","id":%d,"method":"m","params":{}}`, id)
 			h.until("reply")
 			h.done(f.Run)
+		case "number":
+			h.line(`{"t":"done","run":%d,"status":"ok","value":"%d"}`, f.Run, f.Run)
 		default:
 			h.line(`{"t":"done","run":%d,"status":"ok","value":%q}`, f.Run, f.Code)
 		}
