@@ -206,6 +206,9 @@ func (s *Session) checkTool(ctx context.Context, b *backend, t *target, name str
 	if !t.server.Tools.Allows(name) {
 		return errorf(CodeUnknownTool, "Tool %s of server %s is switched off in the server's configuration.", clip(name, 100), t.server.Name)
 	}
+	if b.unlistable() {
+		return nil
+	}
 	b.missed()
 	err := b.known(ctx)
 	if _, ok := catalog.Tool(t.ref, name); ok {
@@ -219,6 +222,14 @@ func (s *Session) checkTool(ctx context.Context, b *backend, t *target, name str
 		return nil // the server itself will tell
 	}
 	return unknownTool(t, name, tools)
+}
+
+// unlistable reports whether the server's tools could never be listed. Calls
+// don't wait for another attempt then; a request for the tools makes one.
+func (b *backend) unlistable() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.shelf.have && b.shelf.err != nil && b.shelf.listing == nil
 }
 
 // incomplete reports whether the server may have tools that it did not list.

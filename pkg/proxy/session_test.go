@@ -216,8 +216,18 @@ func TestToolsThatTheConfigurationForbidsAreNeitherShownNorCalled(t *testing.T) 
 func TestServerWhoseToolsCannotBeListedCanBeCalled(t *testing.T) {
 	o := quick()
 	o.listTimeout = 300 * time.Millisecond
-	_, s := one(t, o, fakeConfig{NoList: true})
+	bench := newBench(t)
+	s := open(t, newProxy(t, o), bench.server("fake", fakeConfig{NoList: true, Log: bench.path("log")}))
 	must(t, s, "echo", args{})
+	for _, b := range s.proxy.list() {
+		b.mu.Lock()
+		b.shelf.at = time.Time{} // long ago
+		b.mu.Unlock()
+	}
+	must(t, s, "echo", args{})
+	if n := strings.Count(strings.Join(bench.lines("log"), "\n"), "tools/list"); n != 1 {
+		t.Errorf("calls waited for %d lists, want 1", n)
+	}
 	_, err := ask(t, s, "tools.list", args{"server": "fake"})
 	wantCode(t, err, CodeTimeout, "did not list its tools")
 }
