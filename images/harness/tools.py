@@ -42,6 +42,7 @@ class Tools:
         self.servers: dict[str, str] = {}  # alias -> name
         self._loaded: list[dict[str, str]] = []
         self._names: dict[str, dict[str, str]] = {}  # server -> alias or name -> name
+        self._params: dict[tuple[str, str], dict[str, str]] = {}  # server, tool -> alias -> name
 
     def load(self, servers: list[dict[str, str]]) -> bool:
         """Takes the session's loaded servers from the daemon; reports whether they have changed."""
@@ -54,9 +55,6 @@ class Tools:
     def server(self, name: str) -> str:
         """The real name of a loaded server, for its name or alias as code has it."""
         return self.servers.get(name, name)
-
-    def forget(self, server: str) -> None:
-        self._names.pop(server, None)
 
     async def resolve(self, server: str, tool: str) -> str:
         """The tool's own name, for its name or its Python spelling."""
@@ -74,7 +72,14 @@ class Tools:
         names = {d.get("toolAlias", ""): d["tool"] for d in docs}
         names.update({d["tool"]: d["tool"] for d in docs})
         self._names[server] = names
+        for d in docs:
+            self._params[server, d["tool"]] = d.get("paramAliases") or {}
         return names
+
+    def spell(self, server: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Gives arguments that Python can't spell, such as `from_`, their own names."""
+        aliases = self._params.get((server, tool)) or {}
+        return {aliases.get(k, k): v for k, v in arguments.items()} if aliases else arguments
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any], raw: bool = False) -> Any:
         """Calls a tool by its own name. isError answers raise MCPError."""
@@ -106,10 +111,12 @@ class Tool:
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         if len(args) > 1 or (args and not isinstance(args[0], dict)) or (args and kwargs):
             raise TypeError(f"{self.__name__}() takes keyword arguments, or one dict of arguments")
-        return self._call(args[0] if args else kwargs)
+        return self._call(args[0] if args else kwargs, not args)
 
-    async def _call(self, arguments: dict[str, Any]) -> Any:
+    async def _call(self, arguments: dict[str, Any], keywords: bool) -> Any:
         name = await self._tools.resolve(self._server, self.__name__)
+        if keywords:
+            arguments = self._tools.spell(self._server, name, arguments)
         return await self._tools.call(self._server, name, arguments)
 
     def __repr__(self) -> str:

@@ -8,7 +8,14 @@ from driver import Case, Frame, Harness, Reply
 
 SERVERS = [{"name": "git hub", "alias": "git_hub"}, {"name": "files", "alias": "files"}]
 DOCS = [
-    {"server": "files", "serverAlias": "files", "tool": "read-file", "toolAlias": "read_file", "description": "Reads."}
+    {
+        "server": "files",
+        "serverAlias": "files",
+        "tool": "read-file",
+        "toolAlias": "read_file",
+        "description": "Reads.",
+        "paramAliases": {"from_": "from"},
+    }
 ]
 ROWS = [
     {"name": "files", "alias": "files", "description": "d", "loaded": True},
@@ -64,6 +71,16 @@ class Mcp(Case):
             with self.subTest(code):
                 reply = self.run_code(code)
                 self.assertEqual(reply.value, repr("read-file ['path']"), reply.error)
+
+    def test_arguments_that_python_cannot_spell(self) -> None:
+        for code, want in (
+            ("await mcp_files.read_file(from_=1)", "read-file ['from']"),
+            ("await mcp_files.read_file({'from_': 1})", "read-file ['from_']"),
+            ("await mcp_files.read_file(**{'from': 1})", "read-file ['from']"),
+        ):
+            with self.subTest(code):
+                reply = self.run_code(code)
+                self.assertEqual(reply.value, repr(want), reply.error)
 
     def test_what_a_result_becomes(self) -> None:
         blocks = [{"type": "text", "text": "a"}, {"type": "new-kind", "x": 2**63 + 1}]
