@@ -1,129 +1,18 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	goruntime "runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/bridged/bridged/pkg/runtime"
-	"github.com/bridged/bridged/pkg/runtime/enginetest"
 )
 
-func TestHostileHarnessBeforeReady(t *testing.T) {
-	tests := []struct {
-		name string
-		play func(h *fakeHarness)
-		want string // part of the launch's error, "" for none
-	}{
-		{"foreign bytes before the hello", func(h *fakeHarness) {
-			h.line("\x00\xffsomething else")
-			_, _ = io.WriteString(h.out, "and more ")
-			h.hello()
-			h.line(`{"t":"ready"}`)
-		}, ""},
-		{"a multiplexed stream", func(h *fakeHarness) {
-			for _, frame := range []string{`{"t":"hello","nonce":"` + h.nonce + `","protocol":1,"posture":{}}`, `{"t":"ready"}`} {
-				_, _ = io.WriteString(h.out, "\x01\x00\x00\x00\x00\x00\x00"+string(rune(len(frame)+1))+frame+"\n")
-			}
-		}, "EOF"},
-		{"another nonce", func(h *fakeHarness) {
-			h.nonce = "0123"
-			h.hello()
-			h.line(`{"t":"ready"}`)
-		}, "EOF"},
-		{"a hello without posture", func(h *fakeHarness) {
-			h.line(`{"t":"hello","nonce":%q,"protocol":1}`, h.nonce)
-		}, "EOF"},
-		{"another protocol", func(h *fakeHarness) {
-			h.line(`{"t":"hello","nonce":%q,"protocol":2,"posture":{}}`, h.nonce)
-		}, "harness speaks protocol 2, want 1"},
-		{"lines without end", func(h *fakeHarness) {
-			for range 20_000 {
-				h.line("no frame")
-			}
-		}, "bytes came that are not its own"},
-		{"one line without end", func(h *fakeHarness) {
-			_, _ = h.out.Write(bytes.Repeat([]byte("x"), 2*maxHello))
-			h.hello()
-			h.line("")
-		}, "bytes came that are not its own"},
-		{"an end instead of ready", func(h *fakeHarness) {
-			h.hello()
-			h.line(`{"t":"output","parts":[[2,"no space left\n"]]}`)
-			h.line(`{"t":"end","code":70}`)
-		}, "it ended: no space left"},
-		{"a lot of output before ready", func(h *fakeHarness) {
-			h.hello()
-			for range 1000 {
-				h.line(`{"t":"output","parts":[[2,"building the font cache\n"]]}`)
-			}
-			h.line(`{"t":"ready"}`)
-		}, ""},
-		{"anything but ready", func(h *fakeHarness) {
-			h.hello()
-			for range 2 * maxStartFrames {
-				h.line(`{"t":"pong"}`)
-			}
-		}, "it sends other messages"},
-		{"words on stderr and death", func(h *fakeHarness) {
-			_, _ = io.WriteString(h.stderr, "ModuleNotFoundError: zlib\n")
-		}, "the container ended with exit code 3; it said: ModuleNotFoundError: zlib"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := fakeEngine(t, func(h *fakeHarness) int {
-					h.boot()
-					tt.play(h)
-					if tt.want == "" {
-						return interpreter(h)
-					}
-					return 3
-				})
-				s, err := Launch(t.Context(), e, fakeOptions())
-				if tt.want == "" {
-					if err != nil {
-						t.Fatal(err)
-					}
-					if res := s.Run(t.Context(), request("5"), nil); res.Value != "5" {
-						t.Errorf("got %+v, want value 5", res)
-					}
-					s.Close()
-				} else if err == nil {
-					t.Error("the launch worked")
-					s.Close()
-				} else {
-					expectContains(t, "error", err.Error(), tt.want)
-				}
-				expectNothing(t, e)
-			})
-		})
-	}
-}
-
-func TestHostileHarnessSilentAtStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := fakeEngine(t, func(h *fakeHarness) int {
-			<-h.ctx.Done()
-			return 0
-		})
-		began := time.Now()
-		_, err := Launch(t.Context(), e, fakeOptions())
-		if err == nil || time.Since(began) != startTimeout {
-			t.Errorf("got error %v after %s, want one after %s", err, time.Since(began), startTimeout)
-		}
-		expectNothing(t, e)
-	})
-}
-
-// The rest of the table: what a harness sends in a run, and what becomes of it.
+// TestHostileHarnessInRun is about what a harness sends in a run, and what
+// becomes of it.
 func TestHostileHarnessInRun(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -159,12 +48,6 @@ func TestHostileHarnessInRun(t *testing.T) {
 		{"a status that is none", func(h *fakeHarness, run int64) {
 			h.line(`{"t":"done","run":%d,"status":"timeout"}`, run)
 		}, StatusError, ""},
-		{"many tiny frames", func(h *fakeHarness, run int64) {
-			for range 100_000 {
-				h.line(`{"t":"x"}`)
-			}
-			h.done(run)
-		}, StatusOK, ""},
 		{"half a frame and death", func(h *fakeHarness, _ int64) {
 			_, _ = io.WriteString(h.out, `{"t":"done","run":1,"sta`)
 		}, StatusLost, "its container was stopped from outside (exit code 3)"},
@@ -230,9 +113,6 @@ func TestHostileHarnessMemory(t *testing.T) {
 		{"output of the run", 400, 16 << 20, func(_, run int64) string { return outputFrame(run, text) }},
 		{"output of other runs", 400, 16 << 20, func(i, _ int64) string { return outputFrame(i, text) }},
 		{"small pieces of output", 30_000, 16 << 20, func(_, run int64) string { return outputFrame(run, "x") }},
-		{"pictures", 600, maxRunRich + 8<<20, func(_, run int64) string {
-			return `{"t":"rich","run":` + itoa(run) + `,"mime":"image/png","data":"` + strings.Repeat("eHh4", 20_000) + `"}`
-		}},
 		{"calls", 2000, maxCalls*20_000 + 16<<20, func(i, _ int64) string {
 			return `{"t":"rpc","id":` + itoa(i) + `,"method":"m","params":"` + text[:20_000] + `"}`
 		}},
@@ -271,6 +151,88 @@ func TestHostileHarnessMemory(t *testing.T) {
 	}
 }
 
+func TestFramesAreTakenAtABoundedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const frames = 100_000
+		s, _ := launchFake(t, func(h *fakeHarness) int {
+			f, _ := h.until("run")
+			for range frames {
+				h.line(`{"t":"x"}`)
+			}
+			h.done(f.Run)
+			return interpreter(h)
+		})
+		res := s.Run(t.Context(), request("flood"), nil)
+		if least := (frames - frameBurst) / frameRate * time.Second; res.Status != StatusOK || res.Duration < least {
+			t.Errorf("got %s after %s, want %s after at least %s", res.Status, res.Duration, StatusOK, least)
+		}
+	})
+}
+
+func TestPicturesPastTheBoundAreLeftOut(t *testing.T) {
+	r := &run{id: 1, done: make(chan struct{})}
+	for range 10 {
+		r.take(inFrame{T: "rich", Run: 1, MIME: "image/png", Data: make([]byte, 6<<20)})
+	}
+	if got, want := len(r.res.Rich), maxRunRich/(6<<20); got != want {
+		t.Errorf("got %d pictures of 6 MiB, want %d", got, want)
+	}
+}
+
+func TestOutputBetweenRunsIsBoundedAndCounted(t *testing.T) {
+	var s Sandbox
+	const pieces, size = 1000, 1000
+	for i := range pieces {
+		s.keepOrphan(Output{Stream: 1 + i%2, Text: strings.Repeat("x", size)})
+	}
+	var kept, cut int64
+	for _, o := range s.orphans {
+		kept += int64(len(o.Text))
+		cut += o.Cut
+	}
+	if kept > maxOrphanOutput || kept+cut != pieces*size {
+		t.Errorf("got %d bytes kept and %d cut, want at most %d and %d in all", kept, cut, maxOrphanOutput, pieces*size)
+	}
+}
+
+func TestOutputOfOtherRunsIsBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := launchFake(t, func(h *fakeHarness) int {
+			f, _ := h.until("run")
+			h.line("%s", outputFrame(f.Run, "mine"))
+			h.line("%s", outputFrame(f.Run-1, "not mine"))
+			h.done(f.Run)
+			return interpreter(h)
+		})
+		for _, o := range s.Run(t.Context(), request("code"), nil).Output {
+			if strings.Contains(o.Text, "not") != o.Background && o.Stream == Stdout {
+				t.Errorf("got %+v, want background output from the other run alone", o)
+			}
+		}
+	})
+}
+
+func TestInterruptLeavesARunThatHasJustEnded(t *testing.T) {
+	r := &run{id: 1, done: make(chan struct{})}
+	close(r.done)
+	s := Sandbox{out: make(chan []byte, 1)}
+	if got := s.interrupt(r, StatusTimeout, "why"); got != "" || len(s.out) != 0 {
+		t.Errorf("got status %q and %d frames, want neither", got, len(s.out))
+	}
+}
+
+func TestCloseWaitsForAnotherClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, e := launchFake(t, interpreter)
+		e.Delay("remove", time.Second)
+		go s.Close()
+		synctest.Wait()
+		s.Close()
+		expectNothing(t, e)
+		e.Delay("remove", 0)
+	})
+}
+
 func outputFrame(run int64, text string) string {
 	return `{"t":"output","run":` + itoa(run) + `,"parts":[[1,"` + text + `"],[2,"e"]]}`
 }
@@ -290,97 +252,6 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-func TestCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		answers := make(chan toHarness, 10)
-		s, _ := launchFake(t, func(h *fakeHarness) int {
-			f, _ := h.until("run")
-			h.line(`{"t":"rpc","id":1,"method":"slow","params":{}}`)
-			h.line(`{"t":"rpc","id":1,"method":"slow","params":{}}`) // the id is taken
-			answers <- first(h.until("reply"))
-			h.line(`{"t":"cancel","id":1}`)
-			h.line(`{"t":"cancel","id":99}`)
-			h.line(`{"t":"rpc","id":2,"method":"big","params":{}}`)
-			answers <- first(h.until("reply"))
-			h.line(`{"t":"rpc","id":3,"method":"fail","params":{}}`)
-			answers <- first(h.until("reply"))
-			h.done(f.Run)
-			return interpreter(h)
-		})
-		canceled := make(chan struct{})
-		s.calls.bind(rpcFunc(func(ctx context.Context, method string, _ json.RawMessage) (json.RawMessage, error) {
-			switch method {
-			case "big":
-				return json.Marshal(strings.Repeat("x", maxFrame))
-			case "fail":
-				return nil, &codedError{&replyError{Code: "upstream", Message: "no", Data: json.RawMessage(`{"n":18446744073709551615}`)}}
-			}
-			<-ctx.Done()
-			close(canceled)
-			return json.RawMessage(`"late"`), nil
-		}))
-		if res := s.Run(t.Context(), request("calls"), nil); res.Status != StatusOK {
-			t.Errorf("got %+v, want it ok", res)
-		}
-		<-canceled
-		for _, want := range []string{"bad_request", "too_large", "upstream"} {
-			got := <-answers
-			if got.Error == nil || got.Error.Code != want {
-				t.Errorf("got answer %+v, want error %s", got, want)
-			}
-			if want == "upstream" && string(got.Error.Data) != `{"n":18446744073709551615}` {
-				t.Errorf("got data %s, want it byte for byte", got.Error.Data)
-			}
-		}
-	})
-}
-
-func first[T any](v T, _ bool) T { return v }
-
-// TestCallsAreBounded makes calls and gives them up at once, against a server
-// that takes no notice.
-func TestCallsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const asked = 5000
-		var running, most atomic.Int64
-		busy := make(chan int, 1)
-		s, _ := launchFake(t, func(h *fakeHarness) int {
-			f, _ := h.until("run")
-			go func() {
-				for i := range asked {
-					h.line(`{"t":"rpc","id":%d,"method":"m","params":{}}`, i+1)
-					h.line(`{"t":"cancel","id":%d}`, i+1)
-				}
-			}()
-			refused := 0
-			for refused < asked-maxCalls {
-				if r, ok := h.until("reply"); !ok || r.Error == nil || r.Error.Code != "busy" {
-					break
-				}
-				refused++
-			}
-			busy <- refused
-			h.done(f.Run)
-			h.until("nothing")
-			return 0
-		})
-		release := make(chan struct{})
-		s.calls.bind(rpcFunc(func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-			n := running.Add(1)
-			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-			}
-			<-release
-			running.Add(-1)
-			return nil, nil
-		}))
-		s.Run(t.Context(), request("calls"), nil)
-		if got := <-busy; got != asked-maxCalls || most.Load() != maxCalls {
-			t.Errorf("%d calls were refused and %d ran at once, want %d and %d", got, most.Load(), asked-maxCalls, maxCalls)
-		}
-		close(release)
-	})
-}
-
 func TestHarnessThatReadsNothingIsKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := launchFake(t, func(h *fakeHarness) int {
@@ -396,121 +267,5 @@ func TestHarnessThatReadsNothingIsKilled(t *testing.T) {
 		}
 		<-s.Done()
 		expectContains(t, "cause", s.Cause(), "it did not read its input")
-	})
-}
-
-func TestLaunchErrors(t *testing.T) {
-	tests := []struct {
-		name string
-		run  func(t *testing.T, e *enginetest.Memory, o Options) error
-		want string
-	}{
-		{"an image that is not there", func(t *testing.T, e *enginetest.Memory, o Options) error {
-			o.Spec.Image = "nowhere/image:1"
-			return launchOnly(t, e, o)
-		}, "launching sandbox: engine create: no such image: nowhere/image:1 (404)"},
-		{"an engine that refuses to start", func(t *testing.T, e *enginetest.Memory, o Options) error {
-			e.Fail("start", 1, nil)
-			return launchOnly(t, e, o)
-		}, "engine start: refused on request (500)"},
-		{"an engine that refuses to attach", func(t *testing.T, e *enginetest.Memory, o Options) error {
-			e.Fail("attach", 1, nil)
-			return launchOnly(t, e, o)
-		}, "engine attach: refused on request (500)"},
-		{"an image without Python", func(t *testing.T, e *enginetest.Memory, o Options) error {
-			e.Fail("start", 1, &runtime.EngineError{Op: "start", Status: 400, Msg: `exec: "python3": executable file not found in $PATH`})
-			return launchOnly(t, e, o)
-		}, "has no python3 on its PATH: use an image with Python 3.9 or later"},
-		{"an engine that is gone", func(t *testing.T, e *enginetest.Memory, o Options) error {
-			e.SetUnreachable(true)
-			defer e.SetUnreachable(false)
-			return launchOnly(t, e, o)
-		}, "container engine is unreachable"},
-		{"a caller who hangs up", func(t *testing.T, e *enginetest.Memory, o Options) error {
-			e.Delay("attach", time.Minute)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err := Launch(ctx, e, o)
-			return err
-		}, "context deadline exceeded"},
-		{"a posture that falls short", func(t *testing.T, e *enginetest.Memory, o Options) error {
-			o.attest = nil
-			return launchOnly(t, e, o)
-		}, "sandbox is not hardened as asked: "},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := fakeEngine(t, func(h *fakeHarness) int {
-					h.start()
-					return interpreter(h)
-				})
-				err := tt.run(t, e, fakeOptions())
-				if err == nil {
-					t.Fatal("the launch worked")
-				}
-				expectContains(t, "error", err.Error(), tt.want)
-				expectNothing(t, e)
-			})
-		})
-	}
-}
-
-func launchOnly(t *testing.T, e *enginetest.Memory, o Options) error {
-	t.Helper()
-	s, err := Launch(t.Context(), e, o)
-	if err == nil {
-		s.Close()
-	}
-	return err
-}
-
-func TestContainerThatCannotBeRemovedIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := fakeEngine(t, func(h *fakeHarness) int {
-			h.start()
-			return interpreter(h)
-		})
-		o := fakeOptions()
-		var left []runtime.ID
-		o.Abandon = func(id runtime.ID) { left = append(left, id) }
-		s, err := Launch(t.Context(), e, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e.SetUnreachable(true)
-		s.Close()
-		e.SetUnreachable(false)
-		if len(left) != 1 || left[0] != s.container {
-			t.Errorf("got %v as left over, want the container", left)
-		}
-		if err := e.Remove(t.Context(), s.container); err != nil {
-			t.Error(err)
-		}
-		expectNothing(t, e)
-	})
-}
-
-func TestDegradedLimitsAreSetByTheHarness(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		configs := make(chan string, 1)
-		e := fakeEngine(t, func(h *fakeHarness) int {
-			h.boot()
-			h.hello()
-			line, err := h.in.ReadString('\n')
-			if err == nil {
-				configs <- line
-			}
-			h.line(`{"t":"ready"}`)
-			return interpreter(h)
-		})
-		o := fakeOptions()
-		o.attest = func(*Posture, runtime.Spec) ([]string, error) { return []string{degradedMemory, degradedPids}, nil }
-		s, err := Launch(t.Context(), e, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		expectContains(t, "config", <-configs, `"limit_memory":536870912,"limit_pids":128`)
 	})
 }
