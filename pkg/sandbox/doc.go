@@ -37,7 +37,8 @@
 //	config     imports [name], output (bytes a run may print before the middle
 //	           is cut), limit_memory (bytes), limit_pids (0: the engine does it)
 //	run        run (number, rising from 1), code, servers [{name, alias}]
-//	interrupt  run; one that is over is left alone
+//	interrupt  run; one that is over is left alone, and one that has not begun
+//	           yet begins interrupted
 //	reply      id, and either result (any JSON) or error {code, message, data}
 //	ping       id
 //
@@ -55,6 +56,8 @@
 //	           message, traceback}, notices [text]; last frame of a run
 //	pong       id
 //	end        code or signal, oom (processes killed for memory); last of all
+//
+// The files in testdata show whole exchanges; tests play them to both sides.
 //
 // The sandbox is hostile: it can forge any of these. A frame is only ever
 // taken to speak of its own sandbox, its own run and its own calls.
