@@ -223,7 +223,7 @@ func (r *Running) tail() string {
 func (r *Running) Grep(ctx context.Context, text string) ([]string, error) {
 	argv := sudo([]string{
 		"grep", "--recursive", "--files-with-matches", "--fixed-strings", "--devices=skip",
-		"--exclude-dir=overlay", "--exclude-dir=overlay2", "--exclude-dir=rootfs", "--", text, r.layout.hostStorage(), r.layout.run,
+		"--exclude-dir=overlay", "--exclude-dir=overlay2", "--exclude-dir=rootfs", "--exclude-dir=netns", "--", text, r.layout.hostStorage(), r.layout.run,
 	})
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
 	var exit *exec.ExitError
