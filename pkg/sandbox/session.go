@@ -194,6 +194,19 @@ func (s *Session) ready(ctx context.Context) (*Sandbox, []string, error) {
 	return sb, notice, nil
 }
 
+// Reset waits for its turn, then ends the sandbox with all that it holds. The
+// next run has a fresh one. The error is ErrBusy, ErrSessionClosed or ctx's own.
+func (s *Session) Reset(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	if sb := s.Sandbox(); sb != nil && s.forget(sb) {
+		s.pool.Release(sb)
+	}
+	return nil
+}
+
 // limit applies the session's default and cap to a caller's time limit.
 func (s *Session) limit(d time.Duration, notices []string) (time.Duration, []string) {
 	if d <= 0 {

@@ -107,6 +107,39 @@ func TestSessionClose(t *testing.T) {
 	})
 }
 
+func TestSessionResetGivesAFreshSandbox(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := newFakePool(t, PoolOptions{})
+		s := NewSession(p, SessionOptions{})
+		number := func() string {
+			res, err := s.Run(t.Context(), request("number"), nil)
+			if err != nil {
+				t.Error(err)
+			}
+			return res.Value
+		}
+		if err := s.Reset(t.Context()); err != nil { // of nothing
+			t.Error(err)
+		}
+		number()
+		if got := number(); got != "2" {
+			t.Errorf("got run %s, want the second", got)
+		}
+		if err := s.Reset(t.Context()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		expectNothing(t, e)
+		if got := number(); got != "1" {
+			t.Errorf("got run %s after the reset, want the first of a sandbox", got)
+		}
+		s.Close()
+		if err := s.Reset(t.Context()); !errors.Is(err, ErrSessionClosed) {
+			t.Errorf("got error %v, want ErrSessionClosed", err)
+		}
+	})
+}
+
 func TestSessionClosedWhileItsSandboxIsLaunched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, e := newFakePool(t, PoolOptions{})
