@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/pflag"
@@ -36,6 +37,7 @@ type config struct {
 	Run struct {
 		Timeout    duration `toml:"timeout"`
 		MaxTimeout duration `toml:"max_timeout"`
+		YieldAfter patience `toml:"yield_after"`
 	} `toml:"run"`
 	Servers struct {
 		Idle duration `toml:"idle"`
@@ -45,6 +47,34 @@ type config struct {
 		Format word `toml:"format"`
 	} `toml:"log"`
 }
+
+// A patience is a span of time or "never", which is its zero value.
+type patience time.Duration
+
+func (p patience) String() string {
+	if p == 0 {
+		return "never"
+	}
+	return duration(p).String()
+}
+
+// Set parses s; a bare number is seconds.
+func (p *patience) Set(s string) error {
+	if s == "never" || s == "0" {
+		*p = 0
+		return nil
+	}
+	if err := (*duration)(p).Set(s); err != nil {
+		return fmt.Errorf("%w, or never", err)
+	}
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*patience) Type() string { return "duration" }
+
+// UnmarshalText is for TOML strings.
+func (p *patience) UnmarshalText(text []byte) error { return p.Set(string(text)) }
 
 // defaultImage is what `bridged image build` and `import` make.
 const defaultImage = "localhost/bridged-sandbox:latest"
@@ -61,6 +91,7 @@ func defaultConfig() *config {
 	c.Pool.Max = 32
 	c.Run.Timeout = duration(30e9)
 	c.Run.MaxTimeout = duration(120e9)
+	c.Run.YieldAfter = patience(50e9)
 	c.Servers.Idle = duration(600e9)
 	c.Log.Level = "info"
 	c.Log.Format = "auto"
@@ -92,6 +123,7 @@ func (c *config) keys() []key {
 		{"pool.max", "MCP_BRIDGE_POOL_MAX", "sandboxes in all, those of sessions included", &c.Pool.Max},
 		{"run.timeout", "MCP_BRIDGE_TIMEOUT", "time limit of a call that sets none", &c.Run.Timeout},
 		{"run.max_timeout", "MCP_BRIDGE_MAX_TIMEOUT", "highest time limit that a call may set", &c.Run.MaxTimeout},
+		{"run.yield_after", "MCP_BRIDGE_YIELD_AFTER", "when a call that takes no progress is answered though its code still runs, or never", &c.Run.YieldAfter},
 		{"servers.idle", "MCP_BRIDGE_SERVER_IDLE", "how long an MCP server may be idle before it is stopped", &c.Servers.Idle},
 		{"log.level", "MCP_BRIDGE_LOG_LEVEL", "debug, info, warn or error", &c.Log.Level},
 		{"log.format", "MCP_BRIDGE_LOG_FORMAT", "text, json, or auto: text on a terminal", &c.Log.Format},

@@ -76,6 +76,7 @@ func TestBadConfigurationNamesTheSpot(t *testing.T) {
 		{name: "a size without sense", text: "[sandbox]\nmemory = \"lots\"\n", want: []string{"config.toml:2", "lots"}},
 		{name: "a negative number", text: "[pool]\nwarm = -1\n", want: []string{"pool.warm", "-1"}},
 		{name: "an environment variable", env: []string{"MCP_BRIDGE_MEMORY=x"}, want: []string{"MCP_BRIDGE_MEMORY", "512m"}},
+		{name: "a patience that is none", env: []string{"MCP_BRIDGE_YIELD_AFTER=-1s"}, want: []string{"MCP_BRIDGE_YIELD_AFTER", "or never"}},
 		{name: "root", env: []string{"MCP_BRIDGE_CONTAINER_USER=0:0"}, want: []string{"sandbox.user", "65534:65534"}},
 		{name: "a user name", env: []string{"MCP_BRIDGE_CONTAINER_USER=nobody"}, want: []string{"sandbox.user"}},
 		{name: "too little memory", args: []string{"--sandbox-memory", "1m"}, want: []string{"64m"}},
@@ -98,6 +99,29 @@ func TestBadConfigurationNamesTheSpot(t *testing.T) {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("error %q does not say %q", err, want)
 				}
+			}
+		})
+	}
+}
+
+func TestAPatienceIsASpanOrNever(t *testing.T) {
+	for _, row := range []struct {
+		name, toml string
+		want       time.Duration
+	}{
+		{"a span", `"20s"`, 20 * time.Second},
+		{"a number of seconds", `"20"`, 20 * time.Second},
+		{"never", `"never"`, 0},
+		{"0 is never", `0`, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := writeConfig(t, "[run]\nyield_after = "+row.toml+"\n")
+			c, err := loadConfig(flagsFor(t, "--config", path), env())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Duration(c.Run.YieldAfter); got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
 			}
 		})
 	}

@@ -106,7 +106,7 @@ func newDaemon(c *config, p paths, instance string, log zerolog.Logger) *daemon 
 	d.catalog = discovery.NewCatalog()
 	d.proxy = proxy.New(proxy.Options{Catalog: d.catalog, IdleTimeout: time.Duration(c.Servers.Idle), Version: version, Logger: log})
 	d.bridge = bridge.NewServer(d.open, bridge.Options{
-		Version: version, MaxCode: sandbox.MaxCode, Logger: log,
+		Version: version, MaxCode: sandbox.MaxCode, YieldAfter: time.Duration(c.Run.YieldAfter), Logger: log,
 	})
 	return d
 }

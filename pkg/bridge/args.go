@@ -27,6 +27,7 @@ type args struct {
 	code    string
 	servers []string
 	timeout time.Duration // 0 if the agent gave none
+	reset   bool          // start over in a fresh sandbox
 	notices []string      // what was made of arguments that were not quite right
 }
 
@@ -41,6 +42,12 @@ func parseArgs(raw json.RawMessage, maxCode int) (args, error) {
 		return args{}, err
 	}
 	var a args
+	if a.reset, err = parseReset(members["reset"]); err != nil {
+		return args{}, err
+	}
+	if _, ok := members["code"]; !ok && a.reset {
+		members["code"] = json.RawMessage(`""`)
+	}
 	if a.code, err = parseCode(members, maxCode); err != nil {
 		return args{}, err
 	}
@@ -50,11 +57,11 @@ func parseArgs(raw json.RawMessage, maxCode int) (args, error) {
 	if err := a.setTimeout(members["timeout"]); err != nil {
 		return args{}, err
 	}
-	for _, name := range []string{"code", "servers", "timeout"} {
+	for _, name := range []string{"code", "servers", "timeout", "reset"} {
 		delete(members, name)
 	}
 	if len(members) > 0 {
-		a.notices = append(a.notices, fmt.Sprintf("ignored unknown arguments %s; run_python takes code, servers and timeout", quoteNames(members)))
+		a.notices = append(a.notices, fmt.Sprintf("ignored unknown arguments %s; run_python takes code, servers, timeout and reset", quoteNames(members)))
 	}
 	return a, nil
 }
@@ -200,6 +207,17 @@ func (a *args) setTimeout(raw json.RawMessage) error {
 	secs = min(secs, maxTimeout.Seconds())
 	a.timeout = max(time.Duration(secs*float64(time.Second)), time.Millisecond)
 	return nil
+}
+
+// parseReset reads a boolean, or a string of one.
+func parseReset(raw json.RawMessage) (bool, error) {
+	switch strings.ToLower(strings.Trim(string(raw), `"`)) {
+	case "true", "1":
+		return true, nil
+	case "", "false", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf(`the argument "reset" must be true or false, not %s`, brief(string(raw)))
 }
 
 // kindOf names what a JSON value is.

@@ -31,8 +31,11 @@ func TestArguments(t *testing.T) {
 		{"a timeout with its unit", `{"code":"","timeout":"5s"}`, args{timeout: 5 * time.Second}, ""},
 		{"a timeout above every cap", `{"code":"","timeout":1e9}`, args{timeout: maxTimeout}, ""},
 		{"a timeout beyond numbers", `{"code":"","timeout":1e999}`, args{timeout: maxTimeout}, ""},
+		{"a reset needs no code", `{"reset":true}`, args{reset: true}, ""},
+		{"a reset in a string", `{"code":"1","reset":"True"}`, args{code: "1", reset: true}, ""},
+		{"no reset", `{"code":"1","reset":false}`, args{code: "1"}, ""},
 		{"unknown arguments", `{"code":"","b":1,"a":2}`, args{
-			notices: []string{`ignored unknown arguments "a", "b"; run_python takes code, servers and timeout`}}, ""},
+			notices: []string{`ignored unknown arguments "a", "b"; run_python takes code, servers, timeout and reset`}}, ""},
 
 		{"nothing", ``, args{}, `the argument "code" is missing`},
 		{"no code", `{"script":"1","timeout":3}`, args{}, `"code" is missing (a string of Python); got "script", "timeout"`},
@@ -45,6 +48,8 @@ func TestArguments(t *testing.T) {
 		{"two high surrogates", `{"code":"\ud83d\ud83d\ude80"}`, args{}, `lone surrogate \ud83d`},
 		{"too much code", `{"code":"` + strings.Repeat("x", 1001) + `"}`, args{}, `has 1001 bytes and the limit is 1000`},
 		{"far too much code", `{"code":"` + strings.Repeat("x", 9000) + `"}`, args{}, `and the limit is 1000`},
+		{"a reset that is neither", `{"code":"","reset":"maybe"}`, args{}, `"reset" must be true or false, not "maybe"`},
+		{"no code and no reset", `{"reset":false}`, args{}, `"code" is missing`},
 		{"timeout 0", `{"code":"","timeout":0}`, args{}, `more than 0 seconds, not 0`},
 		{"timeout -1", `{"code":"","timeout":-1}`, args{}, `more than 0 seconds, not -1`},
 		{"a timeout in words", `{"code":"","timeout":"soon"}`, args{}, `"timeout" must be a number of seconds, not "soon"`},

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client"
@@ -135,21 +138,28 @@ func testResources(t *testing.T, c *client.Client) {
 	}
 }
 
-func TestCallsOfOneClientRunSideBySide(t *testing.T) {
-	var both sync.WaitGroup
-	both.Add(2)
-	b := &bench{run: func(context.Context, sandbox.Request, func(sandbox.Output)) (sandbox.Result, error) {
-		both.Done()
-		both.Wait() // only if both have begun
+func TestCallsOfOneSessionNeverOverlap(t *testing.T) {
+	var running atomic.Int32
+	var seen []string // by one call at a time
+	b := &bench{run: func(_ context.Context, req sandbox.Request, _ func(sandbox.Output)) (sandbox.Result, error) {
+		if n := running.Add(1); n != 1 {
+			t.Errorf("%d calls run at once", n)
+		}
+		defer running.Add(-1)
+		time.Sleep(time.Millisecond) // so that the others could overtake
+		seen = append(seen, req.Code)
 		return sandbox.Result{Status: sandbox.StatusOK}, nil
 	}}
 	_, path := start(t, b.open, Options{})
 	c, _ := mcpClient(t, path, "2025-06-18")
 	var wg sync.WaitGroup
-	for range 2 {
-		wg.Go(func() { call(t, c, map[string]any{"code": "x"}, nil) })
+	for i := range 8 {
+		wg.Go(func() { call(t, c, map[string]any{"code": strconv.Itoa(i)}, nil) })
 	}
 	wg.Wait()
+	if len(seen) != 8 {
+		t.Errorf("ran %q, want 8 calls", seen)
+	}
 }
 
 func TestAPanicEndsItsRequestAlone(t *testing.T) {

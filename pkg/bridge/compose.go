@@ -23,6 +23,7 @@ type Upstreams interface {
 // A runner is the part of [sandbox.Session] that a workspace uses.
 type runner interface {
 	Run(ctx context.Context, req sandbox.Request, onOutput func(sandbox.Output)) (sandbox.Result, error)
+	Reset(ctx context.Context) error
 	Close()
 }
 
@@ -44,6 +45,9 @@ func (w *workspace) Run(ctx context.Context, req sandbox.Request, output func(sa
 	req.Servers = w.Loaded()
 	return w.runner.Run(ctx, req, output)
 }
+
+// Reset gives the next run a fresh interpreter. The servers stay loaded.
+func (w *workspace) Reset(ctx context.Context) error { return w.runner.Reset(ctx) }
 
 // Close ends the code first, so that it makes no call of servers that are gone.
 func (w *workspace) Close() {

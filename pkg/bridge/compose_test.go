@@ -37,6 +37,11 @@ func (i interpreter) Run(_ context.Context, req sandbox.Request, _ func(sandbox.
 	return sandbox.Result{Status: sandbox.StatusOK}, nil
 }
 
+func (i interpreter) Reset(context.Context) error {
+	i.closed = append(i.closed, "interpreter")
+	return nil
+}
+
 func (i interpreter) Close() { i.closed = append(i.closed, "code") }
 
 func TestAWorkspaceTellsTheSandboxWhatIsLoaded(t *testing.T) {
@@ -55,9 +60,12 @@ func TestAWorkspaceTellsTheSandboxWhatIsLoaded(t *testing.T) {
 	if diff := cmp.Diff([][]sandbox.Server{nil, {a}, {a, b}}, s.told); diff != "" {
 		t.Errorf("servers of the runs (-want +got):\n%s", diff)
 	}
+	if err := w.Reset(ctx); err != nil {
+		t.Fatal(err)
+	}
 	w.Close()
 	w.Close()
-	if diff := cmp.Diff([]string{"code", "servers"}, s.closed); diff != "" {
+	if diff := cmp.Diff([]string{"interpreter", "code", "servers"}, s.closed); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)
 	}
 }

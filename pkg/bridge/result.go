@@ -62,7 +62,7 @@ func (v view) result(r sandbox.Result) *mcp.CallToolResult {
 		r.Notices = append(r.Notices, fmt.Sprintf("%d characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)", cut))
 	}
 	notices := boundNotices(r.Notices)
-	res := &mcp.CallToolResult{IsError: r.Status != sandbox.StatusOK}
+	res := &mcp.CallToolResult{IsError: r.Status != sandbox.StatusOK && r.Status != statusRunning}
 	if text := out.background.cut(v.budget / 4); text != "" {
 		res.Content = append(res.Content, mcp.NewTextContent("Output of code that an earlier call left running:\n"+text))
 	}

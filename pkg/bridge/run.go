@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -13,6 +14,9 @@ import (
 
 // lostSession is what an agent is told whose shim has lost its daemon.
 const lostSession = "bridged was restarted: variables, imports and functions of earlier calls are gone. Run what you still need again."
+
+// startedOver is what an agent is told that asked for a reset.
+const startedOver = "started over: this is a fresh sandbox; variables, imports, files and background code of earlier calls are gone"
 
 // runPython answers a call of the tool. Everything that goes wrong is a result
 // that the model can read, never a protocol error.
@@ -39,14 +43,20 @@ func (s *session) run(ctx context.Context, a args) (sandbox.Result, error) {
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	p := newProgress(ctx, s.w.offer)
-	defer p.close()
+	o := order{code: a.code, reset: a.reset, task: a.task(ws)}
+	o.progress = newProgress(ctx, s.w.offer)
+	defer o.progress.close()
+	if d := s.srv.opts.YieldAfter; d > 0 && o.progress == nil {
+		patience := time.NewTimer(d)
+		defer patience.Stop()
+		o.patience = patience.C
+	}
 	if len(a.servers) > 0 {
 		if err := ws.Load(ctx, a.servers); err != nil {
 			return sandbox.Result{}, explain(ctx, err)
 		}
 	}
-	res, err := ws.Run(ctx, sandbox.Request{Code: a.code, Timeout: a.timeout}, p.output)
+	res, err := s.lane.do(ctx, o)
 	if err != nil {
 		return sandbox.Result{}, explain(ctx, err)
 	}
@@ -54,6 +64,22 @@ func (s *session) run(ctx context.Context, a args) (sandbox.Result, error) {
 		res.Notices = append([]string{lostSession}, res.Notices...)
 	}
 	return res, nil
+}
+
+// task is what the arguments ask for.
+func (a args) task(ws Workspace) task {
+	return func(ctx context.Context, output func(sandbox.Output)) (sandbox.Result, error) {
+		if a.reset {
+			if err := ws.Reset(ctx); err != nil {
+				return sandbox.Result{}, err
+			}
+		}
+		res, err := ws.Run(ctx, sandbox.Request{Code: a.code, Timeout: a.timeout}, output)
+		if a.reset && err == nil {
+			res.Notices = append([]string{startedOver}, res.Notices...)
+		}
+		return res, err
+	}
 }
 
 // explain puts the reason of an ended request in the place of the bare

@@ -23,6 +23,7 @@ type Options struct {
 	MaxRequests int            // requests at once in a session; 0 means 64
 	MaxSessions int            // sessions at once; 0 means 256
 	TextBudget  int            // bytes of text in a result; 0 means 16000
+	YieldAfter  time.Duration  // when a call without progress is answered though its code still runs; 0 means never
 	Logger      zerolog.Logger // the zero value writes nothing
 }
 
@@ -181,7 +182,7 @@ type SessionInfo struct {
 	CWD           string // of the agent
 	Since         time.Time
 	Calls         int64 // of run_python, begun
-	Running       int   // of run_python, now, queued ones counted
+	Running       int   // of run_python, now, queued ones and those whose call was answered counted
 }
 
 // Sessions returns the open sessions, the oldest first.

@@ -28,6 +28,7 @@ type bench struct {
 	run     func(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error)
 	load    func(names []string) error
 	servers []string
+	resets  atomic.Int32
 	closed  atomic.Int32
 }
 
@@ -43,6 +44,11 @@ func (b *bench) Load(_ context.Context, names []string) error {
 		return nil
 	}
 	return b.load(names)
+}
+
+func (b *bench) Reset(context.Context) error {
+	b.resets.Add(1)
+	return nil
 }
 
 func (b *bench) Servers() []string { return b.servers }
@@ -354,12 +360,11 @@ func TestAnIDInUseIsRefused(t *testing.T) {
 }
 
 func TestTooManyRequestsAtOnceAreBusy(t *testing.T) {
-	started := make(chan struct{}, 2)
+	started := make(chan struct{}, 1)
 	_, path := start(t, (&bench{run: untilCancelled(started)}).open, Options{MaxRequests: 2})
 	a := connect(t, path, Hello{})
 	a.send(callLine(`1`, `{"code":"x"}`))
-	a.send(callLine(`2`, `{"code":"x"}`))
-	<-started
+	a.send(callLine(`2`, `{"code":"x"}`)) // waits for its turn
 	<-started
 	a.send(callLine(`3`, `{"code":"x"}`))
 	if r := a.reply(); string(r.ID) != "3" || r.Error == nil || r.Error.Code != codeBusy || !strings.HasPrefix(r.Error.Message, "busy: 2 requests") {

@@ -42,6 +42,7 @@ type session struct {
 	mcp    *server.MCPServer
 	client *clientSession
 	desk   *desk
+	lane   *lane
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -82,6 +83,7 @@ func newSession(ctx context.Context, srv *Server, conn net.Conn, hello Hello) *s
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.desk = newDesk(s.ctx, srv.open, hello)
+	s.lane = newLane(s.ctx, &s.helpers, s.log)
 	s.mcp = newMCP(s)
 	return s
 }
@@ -308,6 +310,10 @@ func (s *session) sendNotes() {
 
 func (s *session) info() SessionInfo {
 	who := s.client.GetClientInfo()
+	running := int(s.running.Load())
+	if running == 0 && s.lane.lingers() {
+		running = 1
+	}
 	return SessionInfo{
 		ID:            s.id,
 		ClientName:    who.Name,
@@ -316,6 +322,6 @@ func (s *session) info() SessionInfo {
 		CWD:           s.hello.CWD,
 		Since:         s.since,
 		Calls:         s.calls.Load(),
-		Running:       int(s.running.Load()),
+		Running:       running,
 	}
 }

@@ -24,7 +24,8 @@ const description = `Run Python in a sandbox; variables and imports persist betw
 const inputSchema = `{"type":"object","properties":{` +
 	`"code":{"type":"string"},` +
 	`"servers":{"type":"array","items":{"type":"string"}},` +
-	`"timeout":{"type":"number","description":"seconds"}},` +
+	`"timeout":{"type":"number","description":"seconds"},` +
+	`"reset":{"type":"boolean"}},` +
 	`"required":["code"]}`
 
 // runPythonTool returns the tool's entry without its live line. It carries no

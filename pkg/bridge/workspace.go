@@ -14,6 +14,9 @@ type Workspace interface {
 	// after Run has returned. Several calls may be made at once; they run one
 	// after the other. When ctx ends the code is interrupted.
 	Run(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error)
+	// Reset ends the interpreter with all that it holds; the next Run has a
+	// fresh one. It waits for a Run under way.
+	Reset(ctx context.Context) error
 	// Load makes servers reachable from the next Run on. The error's text
 	// tells an agent which could not be loaded and what to do.
 	Load(ctx context.Context, names []string) error

@@ -1,0 +1,221 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rs/zerolog"
+
+	"github.com/bridged/bridged/pkg/sandbox"
+)
+
+// statusRunning is the status of an answer that came before the code's end.
+const statusRunning sandbox.Status = "running"
+
+// A task is what a job does: load, start over, run code.
+type task func(ctx context.Context, output func(sandbox.Output)) (sandbox.Result, error)
+
+// A job is a task under way. It may outlive the call that began it.
+type job struct {
+	n      int64 // counts the lane's jobs from 1
+	began  time.Time
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when res, err and panicked are set
+
+	res      sandbox.Result
+	err      error // nothing ran
+	panicked any
+
+	claimed bool // somebody has the result; guarded by the lane's mu
+
+	mu    sync.Mutex // guards the fields below
+	fresh reel       // what was printed and not told yet
+	seen  int64      // bytes printed, those left out counted
+	told  bool       // an answer has had a part of the output
+	watch *progress  // of the call that waits; may be nil
+}
+
+// run does the task. A panic is kept for the call that asks for the result.
+func (j *job) run(ctx context.Context, t task, log zerolog.Logger) {
+	defer close(j.done)
+	defer j.cancel(nil)
+	defer func() {
+		if j.panicked = recover(); j.panicked != nil {
+			log.Error().Interface("panic", j.panicked).Bytes("stack", debug.Stack()).Msg("run code")
+		}
+	}()
+	j.res, j.err = t(ctx, j.print)
+}
+
+// print takes a piece of output. It never blocks.
+func (j *job) print(o sandbox.Output) {
+	j.mu.Lock()
+	j.fresh.add(o)
+	j.seen += weigh(o)
+	watch := j.watch
+	j.mu.Unlock()
+	watch.output(o)
+}
+
+// follow shows output to p from now on; nil ends that.
+func (j *job) follow(p *progress) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.watch = p
+}
+
+// ended reports whether the task is over.
+func (j *job) ended() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// soFar is the answer of a call that waits no longer: what was printed since
+// the last such answer, and how to go on.
+func (j *job) soFar() sandbox.Result {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.told = true
+	return sandbox.Result{
+		Status:   statusRunning,
+		Output:   j.fresh.take(),
+		Notices:  []string{fmt.Sprintf("still running (run %d): call run_python with empty code to go on waiting", j.n)},
+		Duration: time.Since(j.began),
+	}
+}
+
+// result returns what the task came to, less the output that was told before.
+// The job must have ended.
+func (j *job) result() (sandbox.Result, error) {
+	if j.panicked != nil {
+		panic(j.panicked)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.err != nil || !j.told {
+		return j.res, j.err
+	}
+	res := j.res
+	res.Output = append(j.unseen(), j.fresh.take()...)
+	res.Cut = 0
+	for _, o := range res.Output {
+		res.Cut += o.Cut
+	}
+	return res, nil
+}
+
+// unseen returns the output that the result has at its front and that was never
+// printed: an earlier run's background code wrote it before this run began.
+func (j *job) unseen() []sandbox.Output {
+	room := -j.seen
+	for _, o := range j.res.Output {
+		room += weigh(o)
+	}
+	var out []sandbox.Output
+	for _, o := range j.res.Output {
+		if !o.Background || room <= 0 {
+			break
+		}
+		room -= o.Cut
+		o.Text = head(o.Text, max(room, 0))
+		room -= int64(len(o.Text))
+		out = append(out, o)
+	}
+	return out
+}
+
+// head returns the start of s, at most n bytes, up to a character's end.
+func head(s string, n int64) string {
+	if int64(len(s)) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// behind puts what an earlier run came to in front of res, as output of code
+// that was left running, which it is.
+func (j *job) behind(res sandbox.Result) sandbox.Result {
+	if j.panicked != nil {
+		res.Notices = append([]string{fmt.Sprintf("run %d ended with an internal error of bridged", j.n)}, res.Notices...)
+		return res
+	}
+	old, err := j.result()
+	if err != nil {
+		res.Notices = append([]string{fmt.Sprintf("run %d came to nothing: %v", j.n, err)}, res.Notices...)
+		return res
+	}
+	text := []sandbox.Output{{Text: old.Value}, {Text: trace(old.Error)}}
+	var out []sandbox.Output
+	for _, o := range append(old.Output, text...) {
+		if o.Background = true; weigh(o) > 0 {
+			out = append(out, o)
+		}
+	}
+	notices := []string{fmt.Sprintf("run %d has ended meanwhile (%s, after %.1f s)", j.n, old.Status, old.Duration.Seconds())}
+	if old.StateLost != "" {
+		notices = append(notices, lostBefore(old.StateLost))
+	}
+	res.Output = append(out, res.Output...)
+	res.Rich = append(old.Rich, res.Rich...)
+	res.Notices = append(append(notices, old.Notices...), res.Notices...)
+	return res
+}
+
+// lostBefore tells of a loss that its own call could not tell.
+func lostBefore(why string) string {
+	return "variables, imports and files from before this call are gone: " + why
+}
+
+const (
+	// reelHalf bounds a reel's head and its tail each, in bytes. An answer
+	// shows less.
+	reelHalf = 512 << 10
+	// pieceCost is what a piece of output costs besides its text.
+	pieceCost = 64
+)
+
+// A reel keeps output within a bound: its head and its tail. The zero value is
+// an empty one.
+type reel struct {
+	head, tail         []sandbox.Output
+	headSize, tailSize int
+}
+
+// add appends a piece. What falls out is counted by the piece after it.
+func (r *reel) add(o sandbox.Output) {
+	cost := len(o.Text) + pieceCost
+	if len(r.tail) == 0 && r.headSize+cost <= reelHalf {
+		r.head = append(r.head, o)
+		r.headSize += cost
+		return
+	}
+	r.tail = append(r.tail, o)
+	r.tailSize += cost
+	for r.tailSize > reelHalf && len(r.tail) > 1 {
+		out := r.tail[0]
+		r.tail = r.tail[1:]
+		r.tailSize -= len(out.Text) + pieceCost
+		r.tail[0].Cut += weigh(out)
+	}
+}
+
+// take returns what there is and empties the reel.
+func (r *reel) take() []sandbox.Output {
+	out := append(r.head, r.tail...)
+	*r = reel{}
+	return out
+}
+
+// weigh returns the bytes that a piece stands for.
+func weigh(o sandbox.Output) int64 { return int64(len(o.Text)) + max(o.Cut, 0) }

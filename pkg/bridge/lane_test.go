@@ -1,0 +1,321 @@
+package bridge
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/bridged/bridged/pkg/sandbox"
+)
+
+// A track is a lane whose code is a span of time: it prints its seconds as they
+// pass, and its value is the span.
+type track struct {
+	t    *testing.T
+	lane *lane
+	runs []string // what was run, interrupts marked
+}
+
+// onTrack runs f in a bubble, and waits for every goroutine of the lane.
+func onTrack(t *testing.T, f func(t *testing.T, k *track)) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var jobs sync.WaitGroup
+		k := &track{t: t, lane: newLane(ctx, &jobs, zerolog.Nop())}
+		f(t, k)
+		cancel()
+		jobs.Wait()
+	})
+}
+
+func (k *track) task(code string) task {
+	return func(ctx context.Context, output func(sandbox.Output)) (sandbox.Result, error) {
+		res := sandbox.Result{Status: sandbox.StatusOK, Value: code}
+		span, _ := time.ParseDuration(code)
+		if code == "fail" {
+			return sandbox.Result{}, errors.New("launching sandbox: no engine")
+		}
+		for i := range int(span.Seconds()) {
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				k.runs = append(k.runs, code+" interrupted: "+context.Cause(ctx).Error())
+				res.Status, res.StateLost = sandbox.StatusInterrupted, "it had to be killed"
+				return res, nil
+			}
+			o := sandbox.Output{Stream: sandbox.Stdout, Text: fmt.Sprintf("%d ", i+1)}
+			res.Output = append(res.Output, o)
+			output(o)
+		}
+		k.runs = append(k.runs, code)
+		return res, nil
+	}
+}
+
+// call makes a call with 5 s of patience.
+func (k *track) call(ctx context.Context, code string, reset bool) (sandbox.Result, error) {
+	return k.lane.do(ctx, order{code: code, reset: reset, task: k.task(code), patience: time.After(5*time.Second + time.Millisecond)})
+}
+
+// expect makes a call and compares what came of it, in brief.
+func (k *track) expect(code, want string) {
+	k.t.Helper()
+	res, err := k.call(k.t.Context(), code, false)
+	if got := brieflyTold(res, err); got != want {
+		k.t.Errorf("call of %q:\n got %s\nwant %s", code, got, want)
+	}
+}
+
+func brieflyTold(res sandbox.Result, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	var text strings.Builder
+	for _, o := range res.Output {
+		text.WriteString(o.Text)
+	}
+	return fmt.Sprintf("%s|%s|%s|%s", res.Status, text.String(), res.Value, strings.Join(res.Notices, ";"))
+}
+
+const still = "still running (run 1): call run_python with empty code to go on waiting"
+
+func TestARunOutlivesItsCallAndIsCollected(t *testing.T) {
+	onTrack(t, func(_ *testing.T, k *track) {
+		k.expect("12s", "running|1 2 3 4 5 ||"+still)
+		k.expect("", "running|6 7 8 9 10 ||"+still)
+		k.expect(" \n", "ok|11 12 |12s|")
+		k.expect("", "ok|||")
+		k.expect("2s", "ok|1 2 |2s|")
+	})
+}
+
+func TestOutputIsKeptBetweenCalls(t *testing.T) {
+	onTrack(t, func(_ *testing.T, k *track) {
+		k.expect("8s", "running|1 2 3 4 5 ||"+still)
+		time.Sleep(time.Minute)
+		k.expect("", "ok|6 7 8 |8s|")
+	})
+}
+
+func TestOtherCodeIsRefusedWhileALateRunGoesOn(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		k.expect("9s", "running|1 2 3 4 5 ||"+still)
+		began := time.Now()
+		k.expect("1s", "busy, nothing ran: run 1 still goes on; call run_python with empty code to wait for it, or with reset=true to stop it and start over")
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the refusal took %s, want it at once", took)
+		}
+		k.expect("", "ok|6 7 8 9 |9s|")
+		if diff := cmp.Diff([]string{"9s"}, k.runs); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestALateResultComesWithTheNextCodeToo(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		k.expect("7s", "running|1 2 3 4 5 ||"+still)
+		time.Sleep(time.Minute)
+		k.expect("fail", "launching sandbox: no engine") // and keeps it
+		res, err := k.call(t.Context(), "1s", false)
+		if got, want := brieflyTold(res, err), "ok|6 7 7s1 |1s|run 1 has ended meanwhile (ok, after 0.0 s)"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		for i, o := range res.Output {
+			if want := i < 3; o.Background != want {
+				t.Errorf("%q: background is %v, want %v", o.Text, o.Background, want)
+			}
+		}
+		k.expect("", "ok|||")
+	})
+}
+
+func TestQueuedCodeIsRefusedWhenTheRunBeforeItIsLate(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		var wg sync.WaitGroup
+		wg.Go(func() { k.expect("8s", "running|1 2 3 4 5 ||"+still) })
+		synctest.Wait()
+		time.Sleep(4 * time.Second)
+		wg.Go(func() {
+			res, err := k.call(t.Context(), "1s", false)
+			if err == nil || !strings.HasPrefix(err.Error(), "busy, nothing ran: run 1") {
+				t.Errorf("got %+v and %v, want busy", res, err)
+			}
+		})
+		wg.Go(func() { k.expect("", "ok|6 7 8 |8s|") }) // waits on, though it was queued
+		wg.Wait()
+	})
+}
+
+func TestACallWithProgressNeverYields(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		res, err := k.lane.do(t.Context(), order{code: "30s", task: k.task("30s")})
+		if err != nil || res.Value != "30s" || len(res.Output) != 30 {
+			t.Errorf("got %+v and %v", res, err)
+		}
+	})
+}
+
+func TestACancelledWaitInterruptsTheRunAndTheLossIsTold(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		k.expect("9s", "running|1 2 3 4 5 ||"+still)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(2*time.Second, func() { cancel(errCancelled) })
+		if res, err := k.call(ctx, "", false); err != nil || res.Status != sandbox.StatusInterrupted {
+			t.Errorf("got %+v and %v, want it interrupted", res, err)
+		}
+		if diff := cmp.Diff([]string{"9s interrupted: " + errCancelled.Error()}, k.runs); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+		k.expect("1s", "ok|1 |1s|variables, imports and files from before this call are gone: it had to be killed")
+		k.expect("1s", "ok|1 |1s|")
+	})
+}
+
+func TestAResetStopsALateRun(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		k.expect("1h", "running|1 2 3 4 5 ||"+still)
+		res, err := k.call(t.Context(), "1s", true)
+		if got, want := brieflyTold(res, err), "ok|1 |1s|"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if diff := cmp.Diff([]string{"1h interrupted: " + errReset.Error(), "1s"}, k.runs); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestTwoCallsThatWaitShareNoResult(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		k.expect("8s", "running|1 2 3 4 5 ||"+still)
+		told := make(chan string, 2)
+		for range 2 {
+			go func() { told <- brieflyTold(k.call(t.Context(), "", false)) }()
+		}
+		got := map[string]int{<-told: 1}
+		got[<-told]++
+		if diff := cmp.Diff(map[string]int{"ok|6 7 8 |8s|": 1, "ok|||": 1}, got); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestALateRunEndsWithItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopped := make(chan error, 1)
+		b := &bench{run: func(ctx context.Context, _ sandbox.Request, _ func(sandbox.Output)) (sandbox.Result, error) {
+			<-ctx.Done()
+			stopped <- context.Cause(ctx)
+			return sandbox.Result{Status: sandbox.StatusInterrupted}, nil
+		}}
+		client, server := net.Pipe()
+		srv := NewServer(b.open, Options{YieldAfter: 50 * time.Second})
+		served := make(chan struct{})
+		go func() { defer close(served); srv.serveConn(context.Background(), server) }()
+		a := &agent{t: t, r: bufio.NewReader(client)}
+		ask := func(line string) string {
+			if _, err := client.Write([]byte(line + "\n")); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := a.r.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer
+		}
+		ask(`{"bridged":1,"cwd":"/"}`)
+		began := time.Now()
+		answer := ask(callLine("1", `{"code":"while True: pass"}`))
+		if took := time.Since(began); took != 50*time.Second {
+			t.Errorf("the answer took %s, want 50s", took)
+		}
+		for _, want := range []string{`"text":"[bridged] ` + still + `"`, `"status":"running"`, `"isError"`} {
+			if got := strings.Contains(answer, want); got != (want != `"isError"`) {
+				t.Errorf("%s in the answer: %v\n%s", want, got, answer)
+			}
+		}
+		if n := srv.Sessions()[0].Running; n != 1 {
+			t.Errorf("running: got %d, want 1", n)
+		}
+		_ = client.Close()
+		if cause := <-stopped; !errors.Is(cause, errClientGone) {
+			t.Errorf("got cause %v, want %v", cause, errClientGone)
+		}
+		<-served
+		if n := b.closed.Load(); n != 1 {
+			t.Errorf("the workspace was closed %d times, want once", n)
+		}
+	})
+}
+
+func TestAResetIsMadeBeforeItsCodeRuns(t *testing.T) {
+	b := &bench{}
+	b.run = func(_ context.Context, req sandbox.Request, _ func(sandbox.Output)) (sandbox.Result, error) {
+		return sandbox.Result{Status: sandbox.StatusOK, Value: fmt.Sprint(req.Code, b.resets.Load())}, nil
+	}
+	_, path := start(t, b.open, Options{})
+	a := connect(t, path, Hello{})
+	for _, tt := range []struct{ arguments, value, notice string }{
+		{`{"code":"a"}`, "a0", ""},
+		{`{"code":"b","reset":true}`, "b1", startedOver},
+		{`{"reset":true}`, "2", startedOver},
+		{`{"code":"c","reset":false}`, "c2", ""},
+	} {
+		a.send(callLine(`1`, tt.arguments))
+		c := a.reply().call(t)
+		if got := strings.Join(c.Structured.Notices, ";"); c.Structured.Result != tt.value || got != tt.notice {
+			t.Errorf("%s: got %q with %q, want %q with %q", tt.arguments, c.Structured.Result, got, tt.value, tt.notice)
+		}
+	}
+}
+
+func TestEarlierBackgroundOutputIsNotLostToALateRun(t *testing.T) {
+	bg := sandbox.Output{Stream: sandbox.Stdout, Text: "früh ", Background: true}
+	one, two := sandbox.Output{Stream: 1, Text: "one "}, sandbox.Output{Stream: 1, Text: "two"}
+	j := &job{cancel: func(error) {}}
+	j.print(one)
+	j.soFar()
+	j.print(two)
+	j.res = sandbox.Result{Status: sandbox.StatusOK, Output: []sandbox.Output{bg, {Stream: 1, Text: "one two"}}}
+	res, err := j.result()
+	if diff := cmp.Diff([]sandbox.Output{bg, two}, res.Output); err != nil || diff != "" {
+		t.Errorf("error %v, output (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAReelKeepsHeadAndTail(t *testing.T) {
+	var r reel
+	const pieces, size = 5000, 1000
+	for i := range pieces {
+		r.add(sandbox.Output{Text: fmt.Sprintf("%0*d", size, i)})
+	}
+	out := r.take()
+	kept, total := 0, int64(0)
+	for _, o := range out {
+		kept += len(o.Text)
+		total += weigh(o)
+	}
+	if kept > 2*reelHalf || kept < reelHalf || total != pieces*size {
+		t.Errorf("kept %d bytes of %d, which add up to %d", kept, pieces*size, total)
+	}
+	if first, last := out[0].Text, out[len(out)-1].Text; !strings.HasSuffix(first, "0000") || !strings.HasSuffix(last, "4999") {
+		t.Errorf("the ends are %s and %s", first[size-4:], last[size-4:])
+	}
+	if out := r.take(); len(out) != 0 {
+		t.Errorf("%d pieces are left", len(out))
+	}
+	r.add(sandbox.Output{Text: strings.Repeat("x", 3*reelHalf)}) // a single one is kept
+	if out := r.take(); len(out) != 1 {
+		t.Errorf("got %d pieces, want the one", len(out))
+	}
+}
