@@ -3,145 +3,38 @@
 Python's sys.stdout and sys.stderr write straight into a buffer here. What C
 code and subprocesses write to fds 1 and 2 comes through two pipes, which are
 emptied before each Python-level write, so that the two kinds keep their
-order. The buffer lies in memory shared with the container's first process,
-which sends what is left of it if this process dies: nothing printed is lost
-to os._exit, a segmentation fault or SIGKILL.
+order.
 
 A run may send `head` bytes; after that only the last `TAIL` bytes of each
-stream are kept, and the rest is counted.
+stream are sent, the rest is counted, and the whole goes into a file.
 """
 
 from __future__ import annotations
 
 import codecs
 import io
-import mmap
 import os
 import select
-import struct
 import threading
 import time
 from contextvars import ContextVar
 from typing import Any, Callable
 
+from .kept import Kept
+from .shared import BUFFER, Shared, join
 from .wire import Frame, Shield, Wire, getpid, read, write
 
-BUFFER = 1 << 16
-TAIL = 1 << 15
 FLUSH_MS = 20  # how long printed text may wait for company
 _AWAKE = 1.0  # seconds for which the pump goes on looking after it had something to do
 _CHUNK = 1 << 16
 _PIPE = 1 << 20
 _DRAIN = 64  # reads of a pipe in one go, so that a flood cannot hold a print
 
-_USED = struct.Struct("<I")
-_CUT = struct.Struct("<QQ")  # bytes that went into the tail of stdout and stderr
-_NOW = struct.Struct("<Q")  # the run at hand
-_RECORD = struct.Struct("<BBII")  # stream, background, run, length
-_HEADER = 64
 _clock = time.monotonic
-_SIZE = _HEADER + BUFFER + 2 * TAIL
 
 # RUN is the number of the run that started the code at hand. Tasks inherit
 # it; threads get it from Thread.start.
 RUN: ContextVar[int] = ContextVar("bridged_run", default=0)
-
-
-class Shared:
-    """The buffer and the two tails, in memory that outlives this process."""
-
-    def __init__(self) -> None:
-        self._m = mmap.mmap(-1, _SIZE)
-
-    @property
-    def run(self) -> int:
-        """The run at hand, 0 between runs."""
-        (run,) = _NOW.unpack_from(self._m, 24)
-        return int(run)
-
-    @run.setter
-    def run(self, run: int) -> None:
-        _NOW.pack_into(self._m, 24, run)
-
-    def put(self, stream: int, background: bool, run: int, data: bytes) -> bool:
-        """Appends one record; False if there is no room for it."""
-        (used,) = _USED.unpack_from(self._m, 0)
-        end = used + _RECORD.size + len(data)
-        if end > BUFFER:
-            return False
-        at = _HEADER + used
-        _RECORD.pack_into(self._m, at, stream, background, run, len(data))
-        self._m[at + _RECORD.size : _HEADER + end] = data
-        _USED.pack_into(self._m, 0, end)
-        return True
-
-    def take(self) -> list[Frame]:
-        """Empties the buffer into output frames."""
-        (used,) = _USED.unpack_from(self._m, 0)
-        if not used:
-            return []
-        raw = self._m[_HEADER : _HEADER + min(used, BUFFER)]
-        _USED.pack_into(self._m, 0, 0)
-        frames: list[Frame] = []
-        at = 0
-        while at + _RECORD.size <= len(raw):
-            stream, background, run, size = _RECORD.unpack_from(raw, at)
-            at += _RECORD.size
-            _join(frames, run, bool(background), stream, raw[at : at + size].decode("utf-8", "backslashreplace"))
-            at += size
-        return frames
-
-    def spill(self, stream: int, data: bytes) -> None:
-        """Adds to a stream's tail, over its oldest bytes."""
-        totals = list(_CUT.unpack_from(self._m, 8))
-        total = totals[stream - 1]
-        totals[stream - 1] = total + len(data)
-        if len(data) > TAIL:
-            total += len(data) - TAIL
-            data = data[-TAIL:]
-        base = _HEADER + BUFFER + (stream - 1) * TAIL
-        at = total % TAIL
-        first = min(len(data), TAIL - at)
-        self._m[base + at : base + at + first] = data[:first]
-        self._m[base : base + len(data) - first] = data[first:]
-        _CUT.pack_into(self._m, 8, *totals)
-
-    def tails(self, run: int) -> list[Frame]:
-        """Empties both tails into frames that say how much was left out before them."""
-        frames: list[Frame] = []
-        for stream, total in zip((1, 2), _CUT.unpack_from(self._m, 8)):
-            if total:
-                frames.append(self._tail(stream, total, run))
-        _CUT.pack_into(self._m, 8, 0, 0)
-        return frames
-
-    def _tail(self, stream: int, total: int, run: int) -> Frame:
-        base = _HEADER + BUFFER + (stream - 1) * TAIL
-        if total <= TAIL:
-            data = self._m[base : base + total]
-        else:
-            at = total % TAIL
-            data = self._m[base + at : base + TAIL] + self._m[base : base + at]
-        skip = 0
-        while total > TAIL and skip < 4 and skip < len(data) and data[skip] & 0xC0 == 0x80:
-            skip += 1  # the rest of a character whose start is gone
-        text = data[skip:].decode("utf-8", "backslashreplace")
-        return {"t": "output", "run": run, "cut": total - len(data) + skip, "parts": [[stream, text]]}
-
-
-def _join(frames: list[Frame], run: int, background: bool, stream: int, text: str) -> None:
-    """Appends text, to the last frame and its last part where they match."""
-    last = frames[-1] if frames else None
-    if last is None or last["run"] != run or last.get("background", False) != background:
-        last = {"t": "output", "run": run, "parts": []}
-        if background:
-            last["background"] = True
-        frames.append(last)
-    parts = last["parts"]
-    if parts and parts[-1][0] == stream:
-        parts[-1][1] += text
-    else:
-        parts.append([stream, text])
 
 
 class Pipe:
@@ -207,6 +100,7 @@ class Capture:
         os.set_blocking(self._wake_out, False)
         self._head = 1 << 20
         self._left = self._head
+        self._kept = Kept()
         self._run = 0  # the run at hand; 0 between runs
         self._asleep = False  # the pump waits to be woken
         self._busy = 0.0  # when there was last something for the pump to do
@@ -239,12 +133,13 @@ class Capture:
             frames = self._shared.take() + self._shared.tails(0)
             self._run = self._shared.run = run
             self._left = self._head
+            self._kept.begin(run)
             self._stir()
             if frames:
                 self._wire.send_all(frames)
 
-    def finish(self) -> list[Frame]:
-        """Ends the run and returns its last output, for the caller to send."""
+    def finish(self, done: Frame) -> list[Frame]:
+        """Ends the run. Returns its last output and done, which tells of a file if there is one."""
         with self._shield, self._lock:
             self._drain()
             for p in self._pipes:
@@ -253,7 +148,10 @@ class Capture:
             frames = self._shared.take() + self._shared.tails(self._run)
             self._run = self._shared.run = 0
             self._left = self._head
-        return frames
+            notice = self._kept.end()
+        if notice:
+            done["notices"] = [*done.get("notices", ()), notice]
+        return [*frames, done]
 
     def write(self, stream: int, data: Any) -> int:
         """Takes one Python-level write."""
@@ -281,6 +179,8 @@ class Capture:
         """Buffers data, within the run's budget. The caller holds the lock."""
         if not data:
             return
+        if self._run:
+            self._kept.add(data, len(data) > self._left)
         if len(data) > self._left:
             keep = _boundary(data, self._left)
             self._left = 0 if keep < self._left else self._left - keep
@@ -372,5 +272,5 @@ def leftovers(shared: Shared, pipes: tuple[Pipe, Pipe]) -> list[Frame]:
             data = p.read()
             if not data:
                 break
-            _join(frames, run, False, p.stream, data.decode("utf-8", "backslashreplace"))
+            join(frames, run, False, p.stream, data.decode("utf-8", "backslashreplace"))
     return frames + shared.tails(run)

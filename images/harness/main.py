@@ -16,11 +16,12 @@ import traceback
 from typing import Any
 
 from . import display, posture
-from .capture import Capture, Pipe, Shared, leftovers
+from .capture import Capture, Pipe, leftovers
 from .control import Control
 from .mcpmod import Finder, Runtime
 from .rpc import Client
 from .run import Runner
+from .shared import Shared
 from .tools import Server, Servers, Tools
 from .wire import Frame, Shield, Wire, getpid
 
@@ -171,7 +172,7 @@ class Worker:
             if getpid() != self._pid:
                 _exit(0)  # a fork that the code left behind
             self._control.disarm()
-            self._wire.send_all([*self._capture.finish(), done])
+            self._wire.send_all(self._capture.finish(done))
 
     def _next(self) -> Frame:
         """Waits for the next piece of work; background tasks run meanwhile."""

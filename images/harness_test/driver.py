@@ -100,11 +100,13 @@ class Reply:
 class Harness:
     """One harness. Close it."""
 
-    def __init__(self, imports: list[str] | None = None, output: int = 1 << 20, python: str = sys.executable) -> None:
+    def __init__(self, imports: list[str] | None = None, output: int = 1 << 20, tmp: str = "") -> None:
         self.dir = tempfile.mkdtemp()
-        env = {"HOME": self.dir, "MPLCONFIGDIR": self.dir, "MPLBACKEND": "Agg", "PATH": os.environ.get("PATH", "")}
+        env = {name: self.dir for name in ("HOME", "MPLCONFIGDIR")}
+        env["TMPDIR"] = tmp or self.dir
+        env.update(MPLBACKEND="Agg", PATH=os.environ.get("PATH", ""))
         self.process = subprocess.Popen(
-            [python, "-I", "-B", "-X", "utf8", "-c", _read("boot.py")],
+            [sys.executable, "-I", "-B", "-X", "utf8", "-c", _read("boot.py")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -24,6 +24,13 @@
 // within maxPreamble. The daemon compares the posture in it with the Spec,
 // sends config, and waits for ready.
 //
+// # Output
+//
+// What a run prints beyond its budget is cut in the middle. The harness then
+// keeps the whole in $TMPDIR/bridged/run-N.txt, for the code to open: at most
+// 64 MiB and half of the free space, in at most 4 files, the oldest removed
+// first. A notice in the done frame names the file and the true size.
+//
 // # Frames
 //
 // A frame is one JSON object on one line, ended by a newline. Neither side

@@ -21,7 +21,7 @@ const hang = time.Minute
 func localOptions(t testing.TB) Options {
 	t.Helper()
 	spec := runtime.DefaultSpec("python")
-	spec.Env = map[string]string{"HOME": t.TempDir(), "MPLCONFIGDIR": t.TempDir()}
+	spec.Env = map[string]string{"HOME": t.TempDir(), "MPLCONFIGDIR": t.TempDir(), "TMPDIR": t.TempDir()}
 	return Options{
 		Spec: spec, Boot: images.Boot(), Payload: images.Payload(),
 		attest: func(*Posture, runtime.Spec) ([]string, error) { return nil, nil },

@@ -66,6 +66,7 @@ var steady = []struct {
 	{regexp.MustCompile(`"python":"[^"]*"`), `"python":"3.x"`},
 	{regexp.MustCompile(`"posture":\{.*\}\}$`), `"posture":{}}`},
 	{regexp.MustCompile(`("imports":\{"json":)[0-9.e-]+`), `${1}0`},
+	{regexp.MustCompile(`/[^" ]*/bridged/`), `/tmp/bridged/`},
 	{regexp.MustCompile(`\\n +[~^]+\\n`), `\n`}, // marks below a line of source, from Python 3.11 on
 }
 

@@ -1,0 +1,119 @@
+"""The buffer of what is printed, in memory shared with the container's first process.
+
+That process sends what is left in it if the worker dies: nothing printed is
+lost to os._exit, a segmentation fault or SIGKILL.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+
+from .wire import Frame
+
+BUFFER = 1 << 16
+TAIL = 1 << 15
+
+_USED = struct.Struct("<I")
+_CUT = struct.Struct("<QQ")  # bytes that went into the tail of stdout and stderr
+_NOW = struct.Struct("<Q")  # the run at hand
+_RECORD = struct.Struct("<BBII")  # stream, background, run, length
+_HEADER = 64
+_SIZE = _HEADER + BUFFER + 2 * TAIL
+
+
+class Shared:
+    """The buffer and the two tails, in memory that outlives this process."""
+
+    def __init__(self) -> None:
+        self._m = mmap.mmap(-1, _SIZE)
+
+    @property
+    def run(self) -> int:
+        """The run at hand, 0 between runs."""
+        (run,) = _NOW.unpack_from(self._m, 24)
+        return int(run)
+
+    @run.setter
+    def run(self, run: int) -> None:
+        _NOW.pack_into(self._m, 24, run)
+
+    def put(self, stream: int, background: bool, run: int, data: bytes) -> bool:
+        """Appends one record; False if there is no room for it."""
+        (used,) = _USED.unpack_from(self._m, 0)
+        end = used + _RECORD.size + len(data)
+        if end > BUFFER:
+            return False
+        at = _HEADER + used
+        _RECORD.pack_into(self._m, at, stream, background, run, len(data))
+        self._m[at + _RECORD.size : _HEADER + end] = data
+        _USED.pack_into(self._m, 0, end)
+        return True
+
+    def take(self) -> list[Frame]:
+        """Empties the buffer into output frames."""
+        (used,) = _USED.unpack_from(self._m, 0)
+        if not used:
+            return []
+        raw = self._m[_HEADER : _HEADER + min(used, BUFFER)]
+        _USED.pack_into(self._m, 0, 0)
+        frames: list[Frame] = []
+        at = 0
+        while at + _RECORD.size <= len(raw):
+            stream, background, run, size = _RECORD.unpack_from(raw, at)
+            at += _RECORD.size
+            join(frames, run, bool(background), stream, raw[at : at + size].decode("utf-8", "backslashreplace"))
+            at += size
+        return frames
+
+    def spill(self, stream: int, data: bytes) -> None:
+        """Adds to a stream's tail, over its oldest bytes."""
+        totals = list(_CUT.unpack_from(self._m, 8))
+        total = totals[stream - 1]
+        totals[stream - 1] = total + len(data)
+        if len(data) > TAIL:
+            total += len(data) - TAIL
+            data = data[-TAIL:]
+        base = _HEADER + BUFFER + (stream - 1) * TAIL
+        at = total % TAIL
+        first = min(len(data), TAIL - at)
+        self._m[base + at : base + at + first] = data[:first]
+        self._m[base : base + len(data) - first] = data[first:]
+        _CUT.pack_into(self._m, 8, *totals)
+
+    def tails(self, run: int) -> list[Frame]:
+        """Empties both tails into frames that say how much was left out before them."""
+        frames: list[Frame] = []
+        for stream, total in zip((1, 2), _CUT.unpack_from(self._m, 8)):
+            if total:
+                frames.append(self._tail(stream, total, run))
+        _CUT.pack_into(self._m, 8, 0, 0)
+        return frames
+
+    def _tail(self, stream: int, total: int, run: int) -> Frame:
+        base = _HEADER + BUFFER + (stream - 1) * TAIL
+        if total <= TAIL:
+            data = self._m[base : base + total]
+        else:
+            at = total % TAIL
+            data = self._m[base + at : base + TAIL] + self._m[base : base + at]
+        skip = 0
+        while total > TAIL and skip < 4 and skip < len(data) and data[skip] & 0xC0 == 0x80:
+            skip += 1  # the rest of a character whose start is gone
+        text = data[skip:].decode("utf-8", "backslashreplace")
+        return {"t": "output", "run": run, "cut": total - len(data) + skip, "parts": [[stream, text]]}
+
+
+def join(frames: list[Frame], run: int, background: bool, stream: int, text: str) -> None:
+    """Appends text, to the last frame and its last part where they match."""
+    last = frames[-1] if frames else None
+    if last is None or last["run"] != run or last.get("background", False) != background:
+        last = {"t": "output", "run": run, "parts": []}
+        if background:
+            last["background"] = True
+        frames.append(last)
+    parts = last["parts"]
+    if parts and parts[-1][0] == stream:
+        parts[-1][1] += text
+    else:
+        parts.append([stream, text])

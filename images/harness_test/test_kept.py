@@ -1,0 +1,114 @@
+"""The file that keeps a run's whole output."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+
+from driver import Case, Harness, Reply
+
+PATH = re.compile(r"/\S*/run-\d+\.txt")
+
+# What the code does to the file while it prints, and the notice that follows.
+TROUBLE = {
+    "a full file system": (
+        "import resource; old = resource.getrlimit(resource.RLIMIT_FSIZE)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, old[1]))\n"
+        "for i in range(100): print('x' * 9999)\nresource.setrlimit(resource.RLIMIT_FSIZE, old)\n'end'",
+        "The first 300000 of 1000000 bytes .*File too large",
+    ),
+    "a removed folder": (
+        "import shutil, tempfile, os\nprint('x' * 200_000)\nshutil.rmtree(os.environ['TMPDIR'] + '/bridged')\n"
+        "print('y' * 200_000)\n'end'",
+        "printed 400002 bytes; no file keeps them .*No such file",
+    ),
+    "a file in the folder's place": (
+        "open(os.environ['TMPDIR'] + '/bridged', 'w').close()\nprint('x' * 200_000)\n'end'",
+        "printed 200001 bytes; no file keeps them .*Not a directory",
+    ),
+    "a pipe in the file's place": (
+        "import glob, os\nos.remove(os.environ['TMPDIR'] + '/bridged'); print('x' * 200_000)\n"
+        "[p] = glob.glob(os.environ['TMPDIR'] + '/bridged/*')[-1:]\nos.remove(p); os.mkfifo(p)\n"
+        "print('y' * 200_000)\n'end'",
+        "The first 20000[01] of 400002 bytes .*No such device",
+    ),
+}
+
+
+def path_of(reply: Reply) -> str:
+    """The file that a reply's notices name."""
+    found = PATH.search(reply.notices)
+    return found.group() if found else ""
+
+
+class Kept(Case):
+    def test_whole_output_is_kept_for_the_code_to_read(self) -> None:
+        h = self.harness(output=1000)
+        reply = h.run(
+            "import os\nfor i in range(300): print(f'line {i} é')\nos.system('echo from below; echo err >&2')\n"
+            "print('x' * 500_000, end='');"
+        )
+        self.assertGreater(reply.cut, 400_000)
+        path = path_of(reply)
+        self.assertIn(f"All {os.path.getsize(path)} bytes", reply.notices)
+        h.run(f"text = open({path!r}, encoding='utf-8').read()")
+        lines = "".join(f"line {i} é\n" for i in range(300))
+        code = f"text.startswith({lines!r}), 'from below\\n' in text, 'err\\n' in text, text.endswith('x' * 500_000)"
+        self.assertEqual(h.run(code).value, "(True, True, True, True)")
+
+    def test_run_within_its_budget_makes_no_file(self) -> None:
+        h = self.harness(output=1000)
+        reply = h.run("print('x' * 999)")
+        self.assertEqual((reply.notices, os.path.exists(os.path.join(h.dir, "bridged"))), ("", False))
+
+    def test_old_files_are_removed(self) -> None:
+        h = self.harness(output=100)
+        paths = [path_of(h.run("print('x' * 1000)")) for _ in range(6)]
+        self.assertEqual(len(set(paths)), 6)
+        self.assertEqual([os.path.exists(p) for p in paths], [False] * 2 + [True] * 4)
+
+    def test_interrupted_run_keeps_its_output(self) -> None:
+        h = self.harness(output=100)
+        reply = h.interrupted("print('go', 'x' * 1000)\nimport time; time.sleep(600)")
+        self.assertEqual(reply.status, "interrupted")
+        self.assertEqual(os.path.getsize(path_of(reply)), 1004)
+
+    def test_trouble_with_the_file_is_told_and_harms_nothing(self) -> None:
+        h = self.harness(output=1000)
+        h.run("import os")
+        for name in ("a full file system", "a removed folder", "a file in the folder's place"):
+            self._trouble(h, name)
+        self._trouble(h, "a pipe in the file's place")
+        self.assertEqual(h.run("1 + 1").value, "2")
+
+    def _trouble(self, h: Harness, name: str) -> None:
+        code, notice = TROUBLE[name]
+        with self.subTest(name):
+            reply = h.run(code)
+            self.assertEqual((reply.status, reply.value), ("ok", "'end'"), reply.error)
+            self.assertRegex(reply.notices, notice)
+
+
+class Full(Case):
+    """On a real small file system in memory."""
+
+    def test_full_tmp_harms_no_run(self) -> None:
+        if os.geteuid():
+            return  # only root can mount; the limit in the table above stands for it
+        folder = tempfile.mkdtemp()
+        self.addCleanup(os.rmdir, folder)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=True)
+        h = self.harness(output=1000, tmp=folder)
+        reply = h.run("print('x' * 3_000_000)")
+        self.assertRegex(reply.notices, r"The first 10\d+ of 3000001 bytes .*no room for more")
+        filling = "f = open('fill', 'ab', buffering=0)\nwhile True: f.write(b'x' * 65536)"
+        self.assertIn("No space left", h.run(f"import os; os.chdir({folder!r})\n{filling}").error["message"])
+        self.assertEqual(h.run("1/0").error["type"], "ZeroDivisionError")
+        reply = h.run("import decimal\nprint('x' * 100_000)\ndecimal.Decimal(1)")
+        self.assertEqual(reply.value, "Decimal('1')")
+        self.assertRegex(reply.notices, "printed 100001 bytes; no file keeps them|The first 0 of")
+        h.run("f.close(); os.remove('fill')")
+        self.assertIn("All 100001 bytes", h.run("print('x' * 100_000)").notices)
