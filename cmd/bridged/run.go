@@ -83,6 +83,7 @@ func (f *runFlags) run(ctx context.Context, w io.Writer, code string) error {
 	}
 	req := mcp.CallToolRequest{}
 	req.Params.Name = "run_python"
+	req.Params.Meta = &mcp.Meta{ProgressToken: "run"} // says that we wait as long as it takes
 	req.Params.Arguments = f.arguments(code)
 	res, err := c.CallTool(ctx, req)
 	if err != nil {

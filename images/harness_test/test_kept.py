@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
-import subprocess
 import tempfile
 
 from driver import Case, Harness, Reply
@@ -91,16 +91,24 @@ class Kept(Case):
             self.assertRegex(reply.notices, notice)
 
 
+# The image of the tests has no mount command.
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(folder: str, options: bytes) -> None:
+    """Mounts a file system in memory; the tests' namespace allows it."""
+    if LIBC.mount(b"tmpfs", folder.encode(), b"tmpfs", 0, options):
+        raise OSError(ctypes.get_errno(), "mounting a tmpfs for the test")
+
+
 class Full(Case):
     """On a real small file system in memory."""
 
     def test_full_tmp_harms_no_run(self) -> None:
-        if os.geteuid():
-            return  # only root can mount; the limit in the table above stands for it
         folder = tempfile.mkdtemp()
         self.addCleanup(os.rmdir, folder)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=True)
+        mount(folder, b"size=2m")
+        self.addCleanup(LIBC.umount2, folder.encode(), 2)  # MNT_DETACH
         h = self.harness(output=1000, tmp=folder)
         reply = h.run("print('x' * 3_000_000)")
         self.assertRegex(reply.notices, r"The first 10\d+ of 3000001 bytes .*no room for more")
