@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/runtime"
 )
 
 // config is the daemon's configuration. Each field is a key of config.toml, a
@@ -23,12 +24,14 @@ type config struct {
 		Runtime word `toml:"runtime"`
 	} `toml:"engine"`
 	Sandbox struct {
-		Image   word     `toml:"image"`
-		Memory  byteSize `toml:"memory"`
-		Pids    count    `toml:"pids"`
-		CPUs    cores    `toml:"cpus"`
-		User    word     `toml:"user"`
-		Imports wordList `toml:"imports"`
+		Image     word     `toml:"image"`
+		Memory    byteSize `toml:"memory"`
+		Tmp       byteSize `toml:"tmp"`
+		Workspace byteSize `toml:"workspace"`
+		Pids      count    `toml:"pids"`
+		CPUs      cores    `toml:"cpus"`
+		User      word     `toml:"user"`
+		Imports   wordList `toml:"imports"`
 	} `toml:"sandbox"`
 	Pool struct {
 		Warm count `toml:"warm"`
@@ -73,9 +76,6 @@ func (p *patience) Set(s string) error {
 // Type names the kind of value in help texts.
 func (*patience) Type() string { return "duration" }
 
-// UnmarshalText is for TOML strings.
-func (p *patience) UnmarshalText(text []byte) error { return p.Set(string(text)) }
-
 // defaultImage is what `bridged image build` and `import` make.
 const defaultImage = "localhost/bridged-sandbox:latest"
 
@@ -83,6 +83,8 @@ func defaultConfig() *config {
 	c := &config{}
 	c.Sandbox.Image = defaultImage
 	c.Sandbox.Memory = 512 << 20
+	c.Sandbox.Tmp = 64 << 20
+	c.Sandbox.Workspace = 64 << 20
 	c.Sandbox.Pids = 128
 	c.Sandbox.CPUs = 1
 	c.Sandbox.User = "65534:65534"
@@ -115,6 +117,8 @@ func (c *config) keys() []key {
 		{"engine.runtime", "MCP_BRIDGE_RUNTIME", "podman, docker, or the address of an engine's socket; empty: look for one", &c.Engine.Runtime},
 		{"sandbox.image", "MCP_BRIDGE_IMAGE", "image of the sandboxes, with Python 3.9 or later", &c.Sandbox.Image},
 		{"sandbox.memory", "MCP_BRIDGE_MEMORY", "memory of one sandbox, swap included", &c.Sandbox.Memory},
+		{"sandbox.tmp", "MCP_BRIDGE_TMP", "size of /tmp, which counts as the sandbox's memory", &c.Sandbox.Tmp},
+		{"sandbox.workspace", "MCP_BRIDGE_WORKSPACE", "size of /workspace, which counts as the sandbox's memory", &c.Sandbox.Workspace},
 		{"sandbox.pids", "MCP_BRIDGE_PIDS", "processes and threads in one sandbox", &c.Sandbox.Pids},
 		{"sandbox.cpus", "MCP_BRIDGE_CPUS", "processor cores that one sandbox may use", &c.Sandbox.CPUs},
 		{"sandbox.user", "MCP_BRIDGE_CONTAINER_USER", "uid:gid of the code, as numbers other than 0", &c.Sandbox.User},
@@ -158,11 +162,6 @@ func loadConfig(flags *pflag.FlagSet, getenv func(string) string) (*config, erro
 			}
 		}
 	}
-	for _, k := range c.keys() { // what the file set has not been through Set yet
-		if err := k.value.Set(k.value.String()); err != nil {
-			return nil, fmt.Errorf("%s: %w", k.name, err)
-		}
-	}
 	return c, c.check()
 }
 
@@ -197,7 +196,7 @@ func configPath(flags *pflag.FlagSet, getenv func(string) string) (path string, 
 // parse decodes TOML. Every error names the file and the line.
 func (c *config) parse(path string, data []byte) error {
 	d := toml.NewDecoder(strings.NewReader(string(data)))
-	err := d.DisallowUnknownFields().Decode(c)
+	err := d.DisallowUnknownFields().EnableUnmarshalerInterface().Decode(c)
 	if missing, ok := errors.AsType[*toml.StrictMissingError](err); ok {
 		var lines []error
 		for _, e := range missing.Errors {
@@ -248,6 +247,9 @@ func (c *config) check() error {
 	case c.Run.Timeout > c.Run.MaxTimeout:
 		return fmt.Errorf("run.timeout %s is more than run.max_timeout %s", c.Run.Timeout, c.Run.MaxTimeout)
 	}
+	if err := c.checkFolders(); err != nil {
+		return err
+	}
 	if _, err := logLevel(string(c.Log.Level)); err != nil {
 		return err
 	}
@@ -256,4 +258,33 @@ func (c *config) check() error {
 		return nil
 	}
 	return fmt.Errorf("log.format %q: use text, json or auto", c.Log.Format)
+}
+
+// checkFolders keeps the writable folders, which lie in memory, below the
+// memory limit: code that fills one gets an error then, where it would else be
+// killed.
+func (c *config) checkFolders() error {
+	total := byteSize(runtime.ShmBytes)
+	for _, t := range c.spec().Tmpfs {
+		total += byteSize(t.SizeBytes)
+	}
+	if total < c.Sandbox.Memory {
+		return nil
+	}
+	return fmt.Errorf("sandbox.tmp %s, sandbox.workspace %s and the other folders in memory come to %s, which is not below sandbox.memory %s: make the folders smaller or the memory larger",
+		c.Sandbox.Tmp, c.Sandbox.Workspace, total, c.Sandbox.Memory)
+}
+
+// spec is what the configuration says of a sandbox.
+func (c *config) spec() runtime.Spec {
+	s := runtime.DefaultSpec(string(c.Sandbox.Image))
+	s.MemoryBytes, s.Pids, s.CPUs = int64(c.Sandbox.Memory), int64(c.Sandbox.Pids), float64(c.Sandbox.CPUs)
+	s.User = string(c.Sandbox.User)
+	sizes := map[string]byteSize{"/tmp": c.Sandbox.Tmp, "/workspace": c.Sandbox.Workspace}
+	for i, t := range s.Tmpfs {
+		if size, ok := sizes[t.Target]; ok {
+			s.Tmpfs[i].SizeBytes = int64(size)
+		}
+	}
+	return s
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 )
 
@@ -74,7 +75,25 @@ func TestBadConfigurationNamesTheSpot(t *testing.T) {
 		{name: "JSON is no TOML", text: "{\"sandbox\": {}}\n", want: []string{"config.toml:1"}},
 		{name: "a wrong type has its line", text: "[pool]\nwarm = \"two\"\n", want: []string{"config.toml:2"}},
 		{name: "a size without sense", text: "[sandbox]\nmemory = \"lots\"\n", want: []string{"config.toml:2", "lots"}},
-		{name: "a negative number", text: "[pool]\nwarm = -1\n", want: []string{"pool.warm", "-1"}},
+		{name: "a negative number", text: "[pool]\nwarm = -1\n", want: []string{"config.toml:2", "-1"}},
+		{name: "a negative span of time", text: "[run]\ntimeout = -5\n", want: []string{"config.toml:2", "-5", "30s"}},
+		{name: "a negative fraction of time", text: "[run]\n\ntimeout = -0.5\n", want: []string{"config.toml:3", "-0.5"}},
+		{name: "a span of time that is true", text: "[run]\ntimeout = true\n", want: []string{"config.toml:2", "true is no duration"}},
+		{name: "a span of time that is a date", text: "[run]\ntimeout = 2026-01-01\n", want: []string{"config.toml:2", "no duration"}},
+		{name: "a span of time that is a list", text: "[run]\ntimeout = [1]\n", want: []string{"config.toml:2", "no duration"}},
+		{name: "a span of time that never ends", text: "[run]\ntimeout = inf\n", want: []string{"config.toml:2", "30s"}},
+		{name: "a span of time that is no number", text: "[run]\ntimeout = nan\n", want: []string{"config.toml:2", "30s"}},
+		{name: "no time at all", text: "[servers]\nidle = 0\n", want: []string{"config.toml:2", "no span of time"}},
+		{name: "a patience that is false", text: "[run]\nyield_after = false\n", want: []string{"config.toml:2", "false is no duration"}},
+		{name: "a negative patience", text: "[run]\nyield_after = -1\n", want: []string{"config.toml:2", "or never"}},
+		{name: "a fraction of bytes", text: "[sandbox]\nmemory = 1.5\n", want: []string{"config.toml:2", "1.5 is no size"}},
+		{name: "a negative size", text: "[sandbox]\nmemory = -1\n", want: []string{"config.toml:2", "-1"}},
+		{name: "a size that is true", text: "[sandbox]\nmemory = true\n", want: []string{"config.toml:2", "true is no size"}},
+		{name: "a word that is a number", text: "[sandbox]\nimage = 5\n", want: []string{"config.toml:2", "5 is no text"}},
+		{name: "a list that is a word", text: "[sandbox]\nimports = \"numpy\"\n", want: []string{"config.toml:2", "is no list"}},
+		{name: "a list of numbers", text: "[sandbox]\nimports = [1]\n", want: []string{"config.toml:2", "a list holds texts"}},
+		{name: "half a process", text: "[sandbox]\npids = 99.5\n", want: []string{"config.toml:2", "99.5 is no number"}},
+		{name: "folders in memory that fill it", text: "[sandbox]\ntmp = \"450m\"\n", want: []string{"sandbox.tmp 450m", "sandbox.memory 512m", "smaller"}},
 		{name: "an environment variable", env: []string{"MCP_BRIDGE_MEMORY=x"}, want: []string{"MCP_BRIDGE_MEMORY", "512m"}},
 		{name: "a patience that is none", env: []string{"MCP_BRIDGE_YIELD_AFTER=-1s"}, want: []string{"MCP_BRIDGE_YIELD_AFTER", "or never"}},
 		{name: "root", env: []string{"MCP_BRIDGE_CONTAINER_USER=0:0"}, want: []string{"sandbox.user", "65534:65534"}},
@@ -101,6 +120,47 @@ func TestBadConfigurationNamesTheSpot(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestABareNumberIsSecondsOrBytes(t *testing.T) {
+	for _, row := range []struct{ name, text, want string }{
+		{"seconds", "[run]\ntimeout = 45", "45s 2m 50s 10m 512m"},
+		{"a fraction of a second", "[run]\ntimeout = 0.5", "500ms 2m 50s 10m 512m"},
+		{"digits in groups", "[run]\nmax_timeout = 7_200", "30s 2h 50s 10m 512m"},
+		{"text", "[servers]\nidle = \"90\"", "30s 2m 50s 1m30s 512m"},
+		{"patience", "[run]\nyield_after = 20", "30s 2m 20s 10m 512m"},
+		{"a fraction of patience", "[run]\nyield_after = 1.5", "30s 2m 1.5s 10m 512m"},
+		{"no patience", "[run]\nyield_after = 0.0", "30s 2m never 10m 512m"},
+		{"bytes", "[sandbox]\nmemory = 1073741824", "30s 2m 50s 10m 1g"},
+		{"bytes in another base", "[sandbox]\nmemory = 0x4000_0000", "30s 2m 50s 10m 1g"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			path := writeConfig(t, row.text+"\n")
+			c, err := loadConfig(flagsFor(t, "--config", path), env())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := fmt.Sprint(c.Run.Timeout, c.Run.MaxTimeout, c.Run.YieldAfter, c.Servers.Idle, c.Sandbox.Memory)
+			if got != row.want {
+				t.Errorf("got %s, want %s", got, row.want)
+			}
+		})
+	}
+}
+
+func TestTheSpecHasTheFoldersSizes(t *testing.T) {
+	c, err := loadConfig(flagsFor(t, "--sandbox-tmp", "100m", "--sandbox-workspace", "1m"), env())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, f := range c.spec().Tmpfs {
+		got[f.Target] = f.SizeBytes >> 20
+	}
+	want := map[string]int64{"/tmp": 100, "/workspace": 1, "/projects": 16}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("MiB of the folders (-want +got):\n%s", diff)
 	}
 }
 

@@ -142,14 +142,12 @@ func (d *daemon) launch(ctx context.Context) (*sandbox.Sandbox, error) {
 }
 
 func (d *daemon) sandboxOptions() sandbox.Options {
-	c := d.conf.Sandbox
-	spec := runtime.DefaultSpec(string(c.Image))
-	spec.MemoryBytes, spec.Pids, spec.CPUs, spec.User = int64(c.Memory), int64(c.Pids), float64(c.CPUs), string(c.User)
+	spec := d.conf.spec()
 	spec.Labels = map[string]string{
 		runtime.LabelInstance: d.engines.instance, runtime.LabelVersion: version, labelProcess: d.engines.process,
 	}
 	return sandbox.Options{
-		Spec: spec, Boot: images.Boot(), Payload: images.Payload(), Imports: c.Imports,
+		Spec: spec, Boot: images.Boot(), Payload: images.Payload(), Imports: d.conf.Sandbox.Imports,
 		Logger: d.log, Abandon: d.leftovers.add,
 	}
 }

@@ -44,9 +44,6 @@ func (b *byteSize) Set(s string) error {
 // Type names the kind of value in help texts.
 func (*byteSize) Type() string { return "size" }
 
-// UnmarshalText is for TOML strings.
-func (b *byteSize) UnmarshalText(text []byte) error { return b.Set(string(text)) }
-
 // A duration is a positive span of time: "30s", "10m", or a number of seconds.
 type duration time.Duration
 
@@ -64,7 +61,7 @@ func (d duration) String() string {
 // Set parses s; a bare number is seconds.
 func (d *duration) Set(s string) error {
 	v, err := time.ParseDuration(s)
-	if sec, nerr := strconv.ParseFloat(s, 64); nerr == nil && sec < 1e9 {
+	if sec, nerr := strconv.ParseFloat(s, 64); nerr == nil && sec >= 0 && sec < 1e9 {
 		v, err = time.Duration(sec*float64(time.Second)), nil
 	}
 	if err != nil || v <= 0 {
@@ -76,9 +73,6 @@ func (d *duration) Set(s string) error {
 
 // Type names the kind of value in help texts.
 func (*duration) Type() string { return "duration" }
-
-// UnmarshalText is for TOML strings.
-func (d *duration) UnmarshalText(text []byte) error { return d.Set(string(text)) }
 
 // A wordList is a list of words: an array in TOML, comma-separated elsewhere.
 type wordList []string
