@@ -50,10 +50,13 @@ harness-test: ## run the harness's tests under the sandbox's own Python
 integration: ## run the tests on real engines and real MCP servers (after setup and build)
 	GOFLAGS='$(GOFLAGS),integration' go test -count=1 -timeout 30m ./integration/...
 
+# The engine of the benchmarks: rootless, rootful, docker or trixie.
+ENGINE ?= rootful
+
 .PHONY: bench
-bench: setup build ## measure on a real engine; prints a table and writes out/bench.json
-	mkdir -p out
-	GOFLAGS='$(GOFLAGS),integration' go run ./integration/bench
+bench: setup build ## measure on a real engine (ENGINE=rootful); prints a table and writes out/bench.json
+	integration/bench/jupyter/install.sh $(BRIDGED_TEST_CACHE)/jupyter $(BRIDGED_TEST_CACHE)/full.tar
+	GOFLAGS='$(GOFLAGS),integration' go run ./integration/bench $(ENGINE)
 
 .PHONY: demo
 demo: ## set everything up and show one agent session

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bridged/bridged/integration/engines"
 	"github.com/bridged/bridged/pkg/ops"
 )
 
@@ -30,19 +29,18 @@ type daemon struct {
 	cmd    *exec.Cmd
 }
 
-// startDaemon starts a daemon on e, with one real MCP server, and waits until
-// its pool is warm.
-func startDaemon(ctx context.Context, e *engines.Running) (*daemon, error) {
+// startDaemon starts a daemon with one real MCP server, and waits until its pool
+// is warm. Env says where its engine is, and its image.
+func startDaemon(ctx context.Context, env []string) (*daemon, error) {
 	dir, err := os.MkdirTemp("", "bridged-bench")
 	if err != nil {
 		return nil, err
 	}
 	d := &daemon{dir: dir, socket: filepath.Join(dir, "run", "mcp.sock")}
-	d.env = []string{
+	d.env = append([]string{
 		"HOME=" + dir, "PATH=" + os.Getenv("BRIDGED_TEST_SERVERS") + ":" + os.Getenv("PATH"), "LANG=C.UTF-8",
-		"BRIDGED_SOCKET=" + d.socket, "MCP_BRIDGE_RUNTIME=" + e.Endpoint, "MCP_BRIDGE_IMAGE=" + e.Image,
-		"MCP_BRIDGE_IMPORTS=json", "MCP_BRIDGE_LOG_LEVEL=warn",
-	}
+		"BRIDGED_SOCKET=" + d.socket, "MCP_BRIDGE_LOG_LEVEL=warn",
+	}, env...)
 	entry := []byte(`{"mcpServers":{"everything":{"command":"mcp-server-everything"}}}`)
 	if err := os.MkdirAll(filepath.Join(dir, "MCPs"), 0o700); err != nil {
 		return nil, err
@@ -77,6 +75,19 @@ func (d *daemon) ready(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// rss returns the daemon's memory in bytes, as the kernel counts it.
+func (d *daemon) rss() (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(data), &size, &resident); err != nil {
+		return 0, fmt.Errorf("reading the daemon's memory: %w", err)
+	}
+	return resident * int64(os.Getpagesize()), nil
 }
 
 // stop ends the daemon and removes its home.
@@ -155,33 +166,49 @@ func (a *agent) request(method string, params any) (json.RawMessage, error) {
 	}
 }
 
-// run runs code, which must work, and returns its value.
+// An output is what a call showed.
+type output struct {
+	text   string
+	images int
+}
+
+// run runs code, which must work, and returns the text that it came to.
 func (a *agent) run(code string, servers ...string) (string, error) {
+	out, err := a.show(code, servers...)
+	return out.text, err
+}
+
+// show runs code, which must work.
+func (a *agent) show(code string, servers ...string) (output, error) {
 	args := map[string]any{"code": code}
 	if len(servers) > 0 {
 		args["servers"] = servers
 	}
 	raw, err := a.request("tools/call", map[string]any{"name": "run_python", "arguments": args})
 	if err != nil {
-		return "", err
+		return output{}, err
 	}
 	var res struct {
 		IsError bool `json:"isError"`
 		Content []struct {
+			Type string `json:"type"`
 			Text string `json:"text"`
 		} `json:"content"`
 	}
 	if err := json.Unmarshal(raw, &res); err != nil {
-		return "", err
+		return output{}, err
 	}
-	text := ""
+	var out output
 	for _, c := range res.Content {
-		text += c.Text
+		out.text += c.Text
+		if c.Type == "image" {
+			out.images++
+		}
 	}
 	if res.IsError {
-		return "", errors.New(text)
+		return output{}, errors.New(out.text)
 	}
-	return text, nil
+	return out, nil
 }
 
 // close ends the shim.

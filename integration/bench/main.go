@@ -1,22 +1,18 @@
 //go:build integration
 
-// Command bench measures bridged beside what it is compared with, in one run
-// on one real engine, prints a table and writes out/bench.json.
-//
-//	go run -tags integration ./integration/bench [ENGINE]
-//
-// Every figure is a ratio or is printed beside its yardstick: the machine's
-// own speed cancels out. The two sides of a ratio are measured in turns.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -27,33 +23,24 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	b := &bench{}
+	only := flag.String("only", "", "measure these parts alone, with commas between them")
+	flag.BoolVar(&b.quick, "quick", false, "take few samples")
+	flag.Parse()
 	name := engines.Rootful
-	if len(os.Args) > 1 {
-		name = engines.Name(os.Args[1])
+	if flag.NArg() > 0 {
+		name = engines.Name(flag.Arg(0))
 	}
-	if err := run(ctx, name); err != nil {
+	if *only != "" {
+		b.only = strings.Split(*only, ",")
+	}
+	if err := b.run(ctx, name); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, name engines.Name) error {
-	e, err := engines.Start(ctx, name)
-	if err != nil {
-		return err
-	}
-	b := &bench{engine: e}
-	err = b.measure(ctx)
-	if stopErr := e.Stop(); err == nil {
-		err = stopErr
-	}
-	if err != nil {
-		return err
-	}
-	return b.write(os.Stdout, filepath.Join("out", "bench.json"))
-}
-
-// A figure is one row of out/bench.json. Names stay from release to release.
+// A figure is one row of out/bench.json.
 type figure struct {
 	Name   string  `json:"name"`
 	Value  float64 `json:"value"`
@@ -65,31 +52,114 @@ type figure struct {
 // A bench collects figures.
 type bench struct {
 	engine  *engines.Running
+	quick   bool     // take few samples
+	only    []string // parts to measure; none means all
 	figures []figure
 }
 
-// measure takes all figures, one part after the other.
-func (b *bench) measure(ctx context.Context) error {
-	d, err := startDaemon(ctx, b.engine)
+// run measures on one engine and reports.
+func (b *bench) run(ctx context.Context, name engines.Name) error {
+	stages := b.stages()
+	if err := b.checkOnly(stages); err != nil {
+		return err
+	}
+	e, err := engines.Start(ctx, name)
+	if err != nil {
+		return err
+	}
+	b.engine = e
+	for _, s := range stages {
+		if err = b.stage(ctx, s); err != nil {
+			break
+		}
+	}
+	if err := errors.Join(err, e.Stop()); err != nil {
+		return err
+	}
+	return b.write(os.Stdout, filepath.Join("out", "bench.json"))
+}
+
+// A stage is a daemon and what is measured with it.
+type stage struct {
+	full  bool     // with the image that agents get
+	env   []string // of the daemon, besides the usual
+	parts []part
+}
+
+// A part takes some figures.
+type part struct {
+	name, what string
+	run        func(context.Context, *daemon) error
+}
+
+func (b *bench) stages() []stage {
+	return []stage{
+		{env: []string{"MCP_BRIDGE_IMPORTS=json"}, parts: []part{
+			{"warm", "warm calls beside echoes and containers", b.warm},
+			{"first", "first calls", b.first},
+			{"proxied", "proxied calls beside direct ones", b.proxied},
+			{"sizes", "sizes", b.sizes},
+		}},
+		{full: true, parts: []part{
+			{"jupyter", "cells beside a Jupyter kernel", b.jupyter},
+			{"pandas", "first calls with pandas", b.pandas},
+			{"output", "much output", b.output},
+		}},
+		{env: crowdEnv, parts: []part{
+			{"sessions", fmt.Sprintf("%d sessions side by side", crowd), b.sessions},
+		}},
+	}
+}
+
+// checkOnly refuses names of parts that there are not.
+func (b *bench) checkOnly(stages []stage) error {
+	var names []string
+	for _, s := range stages {
+		for _, p := range s.parts {
+			names = append(names, p.name)
+		}
+	}
+	for _, name := range b.only {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("no part %q: use some of %s", name, strings.Join(names, ","))
+		}
+	}
+	return nil
+}
+
+// stage measures one part after the other.
+func (b *bench) stage(ctx context.Context, s stage) error {
+	s.parts = slices.DeleteFunc(s.parts, func(p part) bool { return len(b.only) > 0 && !slices.Contains(b.only, p.name) })
+	if len(s.parts) == 0 {
+		return nil
+	}
+	image := b.engine.Image
+	if s.full {
+		var err error
+		if image, err = b.engine.FullImage(ctx); err != nil {
+			return err
+		}
+	}
+	d, err := startDaemon(ctx, append(s.env, "MCP_BRIDGE_RUNTIME="+b.engine.Endpoint, "MCP_BRIDGE_IMAGE="+image))
 	if err != nil {
 		return err
 	}
 	defer d.stop()
-	for _, part := range []struct {
-		name string
-		run  func(context.Context, *daemon) error
-	}{
-		{"warm calls beside echoes and containers", b.warm},
-		{"first calls", b.first},
-		{"proxied calls beside direct ones", b.proxied},
-		{"sizes", b.sizes},
-	} {
-		fmt.Fprintln(os.Stderr, "measuring", part.name)
-		if err := part.run(ctx, d); err != nil {
-			return fmt.Errorf("measuring %s: %w", part.name, err)
+	for _, p := range s.parts {
+		fmt.Fprintln(os.Stderr, "measuring", p.what)
+		if err := p.run(ctx, d); err != nil {
+			return fmt.Errorf("measuring %s: %w", p.what, err)
 		}
 	}
 	return nil
+}
+
+// count is how many samples to take in place of n.
+func (b *bench) count(n int) int {
+	if b.quick {
+		return max(n/20, 1)
+	}
+	return n
 }
 
 func (b *bench) add(name string, value float64, unit string, n int) {
@@ -100,6 +170,11 @@ func (b *bench) add(name string, value float64, unit string, n int) {
 func (b *bench) addTimes(name string, times []time.Duration) {
 	b.add(name+"_p50_us", micros(percentile(times, 50)), "us", len(times))
 	b.add(name+"_p99_us", micros(percentile(times, 99)), "us", len(times))
+}
+
+// addMillis adds the median of times.
+func (b *bench) addMillis(name string, times []time.Duration) {
+	b.add(name, micros(percentile(times, 50))/1e3, "ms", len(times))
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

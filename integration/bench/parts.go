@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -22,11 +23,11 @@ import (
 )
 
 const (
-	rounds     = 20 // turns that the two sides of a ratio take
-	perRound   = 200
-	containers = 20
-	sessions   = 20
-	settle     = 500 * time.Millisecond
+	rounds   = 20 // turns that the two sides of a ratio take
+	perRound = 200
+	settle   = 500 * time.Millisecond
+
+	firstCalls = 20
 )
 
 // echoProgram is the least that can answer over a container's stdio.
@@ -51,16 +52,17 @@ func (b *bench) warm(ctx context.Context, d *daemon) error {
 	}
 	defer closeEcho()
 	var calls, prints, echoes, fresh []time.Duration
-	for range rounds {
-		calls, err = times(calls, perRound, func() error { _, err := a.run("x = 1"); return err })
+	n := b.count(perRound)
+	for range b.count(rounds) {
+		calls, err = times(calls, n, func() error { _, err := a.run("x = 1"); return err })
 		if err == nil {
-			prints, err = times(prints, perRound, func() error { _, err := a.run("print('hello')"); return err })
+			prints, err = times(prints, n, func() error { _, err := a.run("print('hello')"); return err })
 		}
 		if err == nil {
-			echoes, err = times(echoes, perRound, echo)
+			echoes, err = times(echoes, n, echo)
 		}
 		if err == nil {
-			fresh, err = times(fresh, containers/rounds, func() error { return b.container(ctx) })
+			fresh, err = times(fresh, 1, func() error { return b.container(ctx, b.engine.Image, "x = 1") })
 		}
 		if err != nil {
 			return err
@@ -124,11 +126,11 @@ func (b *bench) echo(ctx context.Context) (trip func() error, end func(), err er
 }
 
 // container runs one piece of code in a container of its own, as most tools
-// of this kind do for every call.
-func (b *bench) container(ctx context.Context) error {
+// of this kind do for every call. The code must work.
+func (b *bench) container(ctx context.Context, image, code string) error {
 	e := b.engine.Engine
-	spec := runtime.DefaultSpec(b.engine.Image)
-	spec.Cmd = []string{"python3", "-c", "x = 1"}
+	spec := runtime.DefaultSpec(image)
+	spec.Cmd = []string{"python3", "-c", code}
 	id, err := e.Create(ctx, spec)
 	if err != nil {
 		return err
@@ -144,17 +146,18 @@ func (b *bench) container(ctx context.Context) error {
 	if _, err := io.Copy(io.Discard, stream); err != nil {
 		return err
 	}
-	if _, err := e.Wait(ctx, id); err != nil {
-		return err
+	exit, err := e.Wait(ctx, id)
+	if err == nil && exit.Code != 0 {
+		err = fmt.Errorf("the container's code ended with %d", exit.Code)
 	}
-	return e.Remove(ctx, id)
+	return errors.Join(err, e.Remove(ctx, id))
 }
 
 // first measures the first call of a new session when the pool is warm, beside
 // the warm calls of the same session.
 func (b *bench) first(ctx context.Context, d *daemon) error {
 	var firsts, warms []time.Duration
-	for range sessions {
+	for range b.count(firstCalls) {
 		if err := d.ready(ctx); err != nil {
 			return err
 		}
@@ -173,7 +176,7 @@ func (b *bench) first(ctx context.Context, d *daemon) error {
 			return err
 		}
 	}
-	b.add("first_call_p50_ms", micros(percentile(firsts, 50))/1e3, "ms", len(firsts))
+	b.addMillis("first_call_p50_ms", firsts)
 	b.add("first_call_over_warm_call_p50", ratio(firsts, warms), "x", len(firsts))
 	return nil
 }
@@ -207,8 +210,9 @@ func (b *bench) proxied(ctx context.Context, d *daemon) error {
 		return err
 	}
 	var ours, theirs []time.Duration
-	for range rounds {
-		out, err := a.run(fmt.Sprintf(proxiedProgram, perRound/4))
+	n := b.count(perRound / 4)
+	for range b.count(rounds) {
+		out, err := a.run(fmt.Sprintf(proxiedProgram, n))
 		if err != nil {
 			return err
 		}
@@ -219,7 +223,7 @@ func (b *bench) proxied(ctx context.Context, d *daemon) error {
 		for _, v := range us {
 			ours = append(ours, time.Duration(v*1e3))
 		}
-		theirs, err = times(theirs, perRound/4, func() error { _, err := c.CallTool(ctx, req); return err })
+		theirs, err = times(theirs, n, func() error { _, err := c.CallTool(ctx, req); return err })
 		if err != nil {
 			return err
 		}
