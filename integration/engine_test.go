@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,29 @@ func decoys(t *testing.T) func() []string {
 	}
 }
 
+// started makes a container, attaches to it and starts it. It is removed with
+// the test.
+func started(t *testing.T, r *engines.Running, spec runtime.Spec, stderr io.Writer) runtime.Stream {
+	t.Helper()
+	id, err := r.Engine.Create(t.Context(), spec)
+	if err != nil {
+		t.Fatalf("Create: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := r.Engine.Remove(context.Background(), id); err != nil {
+			t.Errorf("Remove: %v", err)
+		}
+	})
+	s, err := r.Engine.Attach(t.Context(), id, stderr)
+	if err != nil {
+		t.Fatalf("Attach: %v", err)
+	}
+	if err := r.Engine.Start(t.Context(), id); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	return s
+}
+
 // testFolders writes to the folders of the default spec as its user. An image
 // that has one of them must give it a mode that allows that.
 func testFolders(t *testing.T, r *engines.Running) {
@@ -63,24 +87,11 @@ func testFolders(t *testing.T, r *engines.Running) {
 	for _, m := range spec.Tmpfs {
 		spec.Cmd = append(spec.Cmd, m.Target)
 	}
-	id, err := r.Engine.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatalf("Create: %v", err)
-	}
 	var stderr strings.Builder
-	s, err := r.Engine.Attach(t.Context(), id, &stderr)
-	if err != nil {
-		t.Fatalf("Attach: %v", err)
-	}
-	if err := r.Engine.Start(t.Context(), id); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	s := started(t, r, spec, &stderr)
 	stdout, err := io.ReadAll(s)
 	if got, want := string(stdout), strings.Repeat("1\n", len(spec.Tmpfs)); got != want || err != nil {
 		t.Errorf("output = %q, %v; want %q; stderr: %s", got, err, want, stderr.String())
-	}
-	if err := r.Engine.Remove(t.Context(), id); err != nil {
-		t.Errorf("Remove: %v", err)
 	}
 }
 
@@ -90,18 +101,8 @@ func testNoLog(t *testing.T, r *engines.Running) {
 	const canary = "canary-9f31c07d"
 	spec := runtime.DefaultSpec(r.Image)
 	spec.Cmd = []string{"python3", "-c", "import sys; w = input(); print(w); print(w, file=sys.stderr)"}
-	id, err := r.Engine.Create(t.Context(), spec)
-	if err != nil {
-		t.Fatalf("Create: %v", err)
-	}
 	var stderr strings.Builder
-	s, err := r.Engine.Attach(t.Context(), id, &stderr)
-	if err != nil {
-		t.Fatalf("Attach: %v", err)
-	}
-	if err := r.Engine.Start(t.Context(), id); err != nil {
-		t.Fatalf("Start: %v", err)
-	}
+	s := started(t, r, spec, &stderr)
 	if _, err := io.WriteString(s, canary+"\n"); err != nil {
 		t.Fatalf("Write: %v", err)
 	}
@@ -115,9 +116,6 @@ func testNoLog(t *testing.T, r *engines.Running) {
 	}
 	if len(files) > 0 {
 		t.Errorf("the engine kept what was said in %v", files)
-	}
-	if err := r.Engine.Remove(t.Context(), id); err != nil {
-		t.Errorf("Remove: %v", err)
 	}
 }
 

@@ -1,28 +1,12 @@
 package bridge
 
-import (
-	"fmt"
-	"net"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// peerUID returns the user on the other end, as it was when it connected.
-func peerUID(conn *net.UnixConn) (int, error) {
-	raw, err := conn.SyscallConn()
+// socketUID returns the user on the other end of a unix socket.
+func socketUID(fd int) (uint32, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return 0, fmt.Errorf("asking for the peer's uid: %w", err)
+		return 0, err
 	}
-	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	})
-	if err == nil {
-		err = credErr
-	}
-	if err != nil {
-		return 0, fmt.Errorf("asking for the peer's uid: %w", err)
-	}
-	return int(cred.Uid), nil
+	return cred.Uid, nil
 }
