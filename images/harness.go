@@ -16,7 +16,7 @@ var harness embed.FS
 // modules are the harness's modules in the order in which each can be run:
 // a module comes after those that it imports.
 var modules = []string{
-	"__init__", "wire", "posture", "shared", "kept", "capture", "control", "children", "display", "rpc", "tools", "mcpmod",
+	"__init__", "wire", "seccomp", "posture", "shared", "kept", "capture", "control", "children", "display", "rpc", "tools", "mcpmod",
 	"interrupts", "trace", "source", "adapt", "run", "main",
 }
 

@@ -2,7 +2,8 @@
 
 The container's first process only waits: it reaps orphans, and when the
 worker ends it sends what the worker had printed and how it ended. Being
-process 1, it can't be killed from inside. The worker runs the agent's code.
+process 1, it can't be killed from inside, and nobody inside can look into it.
+The worker runs the agent's code.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 import traceback
 from typing import Any
 
-from . import display, posture
+from . import display, posture, seccomp
 from .capture import Capture, Pipe, leftovers
 from .control import Control
 from .mcpmod import Finder, Runtime
@@ -31,12 +32,14 @@ _exit = os._exit
 
 def start(nonce: str) -> None:
     """Never returns."""
+    confined = posture.confine()
     shared, pipes = Shared(), (Pipe(1), Pipe(2))
     kills = posture.oom_kills()
     worker = os.fork()
     if worker == 0:
         try:
-            Worker(nonce, shared, pipes).serve()
+            seccomp.close(False)  # code may look into its own process
+            Worker(nonce, shared, pipes).serve(confined)
         except BaseException as e:
             _last_words(e)
         finally:
@@ -98,12 +101,12 @@ class Worker:
         self._config: Frame | None = None
         self._pid = getpid()
 
-    def serve(self) -> None:
+    def serve(self, confined: Frame) -> None:
         """Shakes hands, warms up and runs code until stdin ends."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.register_at_fork(after_in_child=self._close)
         hello: Frame = {"t": "hello", "nonce": self._nonce, "protocol": PROTOCOL}
-        hello.update(python=sys.version.split()[0], posture=posture.report())
+        hello.update(python=sys.version.split()[0], posture=posture.report(confined))
         self._wire.send(hello)
         self._client = Client(self._wire)
         self._tools = Tools(self._client)

@@ -22,7 +22,9 @@
 // bytes that an engine puts into the stream do no harm. The harness answers
 // with a hello frame that holds NONCE; what comes before that is skipped too,
 // within maxPreamble. The daemon compares the posture in it with the Spec,
-// sends config, and waits for ready.
+// sends config, and waits for ready. Before anything else the harness puts a
+// seccomp filter of its own on top of the engine's (images/harness/seccomp.py),
+// and closes the container's first process to others of its user.
 //
 // # Output
 //

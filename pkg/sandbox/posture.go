@@ -12,32 +12,25 @@ import (
 // A Posture is what the kernel really enforces in a sandbox, as its harness
 // read it from /proc and /sys before any other code ran.
 type Posture struct {
-	Status     map[string][]string `json:"status"` // lines of /proc/self/status
-	Mounts     []Mount             `json:"mounts"`
-	Interfaces []string            `json:"interfaces"`
-	Memory     *int64              `json:"memory"` // bytes; nil: no limit
-	Swap       *int64              `json:"swap"`
-	Pids       *int64              `json:"pids"`
-	Nofile     int64               `json:"nofile"` // hard limit
-	Core       int64               `json:"core"`   // hard limit, bytes
+	Status        map[string][]string `json:"status"`         // lines of /proc/self/status
+	EngineSeccomp string              `json:"engine_seccomp"` // its mode before the harness's own filter
+	Unfiltered    string              `json:"unfiltered"`     // why the harness has no filter of its own, "" if it has
+	Open          string              `json:"open"`           // why code may look into process 1, "" if it can't
+	Mounts        []Mount             `json:"mounts"`
+	Interfaces    []string            `json:"interfaces"`
+	Memory        *int64              `json:"memory"` // bytes; nil: no limit
+	Swap          *int64              `json:"swap"`   // bytes besides memory; nil: no limit
+	Pids          *int64              `json:"pids"`
+	Nofile        int64               `json:"nofile"` // hard limit
+	Core          int64               `json:"core"`   // hard limit, bytes
 }
-
-// A Mount is one row of /proc/self/mountinfo.
-type Mount struct {
-	Target  string   `json:"target"`
-	Type    string   `json:"type"`
-	Options []string `json:"options"`
-	Size    int64    `json:"size"` // of its file system, bytes
-}
-
-// sizeSlack allows for a tmpfs being rounded up to whole pages.
-const sizeSlack = 1 << 16
 
 // attest compares a posture with what spec promises. It returns the limits
 // that have to be set otherwise, and an error that names all that falls short.
 func attest(p *Posture, spec runtime.Spec) (degraded []string, err error) {
 	var bad []string
 	bad = append(bad, badIdentity(p, spec)...)
+	bad = append(bad, badSeccomp(p)...)
 	bad = append(bad, badMounts(p, spec)...)
 	for _, name := range p.Interfaces {
 		if name != "lo" {
@@ -53,20 +46,48 @@ func attest(p *Posture, spec runtime.Spec) (degraded []string, err error) {
 	if len(bad) > 0 {
 		return nil, fmt.Errorf("sandbox is not hardened as asked: %s", strings.Join(bad, "; "))
 	}
-	if p.Memory == nil || *p.Memory > spec.MemoryBytes {
-		degraded = append(degraded, degradedMemory)
-	}
-	if p.Pids == nil || *p.Pids > spec.Pids {
-		degraded = append(degraded, degradedPids)
-	}
-	return degraded, nil
+	return append(weakLimits(p, spec), weakerThanMeant(p)...), nil
 }
 
 // What status says of limits that the engine did not set.
 const (
 	degradedMemory = "memory limit by rlimit"
 	degradedPids   = "pids limit by rlimit"
+	degradedSwap   = "swap is not limited: turn on the kernel's swap accounting, or swap off"
 )
+
+// weakLimits names the limits that the engine did not set.
+func weakLimits(p *Posture, spec runtime.Spec) []string {
+	var weak []string
+	switch {
+	case p.Memory == nil || *p.Memory > spec.MemoryBytes:
+		weak = append(weak, degradedMemory) // which holds for swap too
+	case p.Swap == nil || *p.Memory+*p.Swap > spec.MemoryBytes:
+		weak = append(weak, degradedSwap)
+	}
+	if p.Pids == nil || *p.Pids > spec.Pids {
+		weak = append(weak, degradedPids)
+	}
+	return weak
+}
+
+// weakerThanMeant names what is missing from what is more than the Spec asks
+// for: the harness's own filter, and engines' gifts.
+func weakerThanMeant(p *Posture) []string {
+	var weak []string
+	switch {
+	case p.Unfiltered != "":
+		weak = append(weak, "the engine's seccomp profile alone: the sandbox can't set its own filter: "+head([]byte(p.Unfiltered)))
+	case p.Open != "":
+		weak = append(weak, "process 1 can be looked into: "+head([]byte(p.Open)))
+	}
+	for _, m := range p.Mounts {
+		if slices.Contains(gifts, m.Target) {
+			weak = append(weak, "the engine shows "+m.Target+" of its machine to sandboxes")
+		}
+	}
+	return weak
+}
 
 func badIdentity(p *Posture, spec runtime.Spec) []string {
 	var bad []string
@@ -90,38 +111,30 @@ func badIdentity(p *Posture, spec runtime.Spec) []string {
 	if got := p.first("NoNewPrivs"); got != "1" {
 		bad = append(bad, fmt.Sprintf("NoNewPrivs %q, want 1", got))
 	}
+	return bad
+}
+
+// badSeccomp holds that the engine's profile is on, and that the filter that
+// the harness says it has put on top of it is there too.
+func badSeccomp(p *Posture) []string {
+	var bad []string
+	if p.EngineSeccomp != "2" {
+		bad = append(bad, fmt.Sprintf("the engine's Seccomp %q, want 2 (a filter)", p.EngineSeccomp))
+	}
 	if got := p.first("Seccomp"); got != "2" {
 		bad = append(bad, fmt.Sprintf("Seccomp %q, want 2 (a filter)", got))
+	}
+	if n, ok := p.filters(); ok && p.Unfiltered == "" && n < 2 {
+		bad = append(bad, fmt.Sprintf("%d seccomp filters, want the engine's and the sandbox's own", n))
 	}
 	return bad
 }
 
-func badMounts(p *Posture, spec runtime.Spec) []string {
-	var bad []string
-	root := p.mount("/")
-	if root == nil || !slices.Contains(root.Options, "ro") {
-		bad = append(bad, "the root file system is writable")
-	}
-	for _, t := range spec.Tmpfs {
-		m := p.mount(t.Target)
-		if m == nil || m.Type != "tmpfs" {
-			bad = append(bad, fmt.Sprintf("%s is no tmpfs", t.Target))
-			continue
-		}
-		want := []string{"nosuid", "nodev"}
-		if !t.Exec {
-			want = append(want, "noexec")
-		}
-		for _, o := range want {
-			if !slices.Contains(m.Options, o) {
-				bad = append(bad, fmt.Sprintf("%s is not %s", t.Target, o))
-			}
-		}
-		if m.Size > t.SizeBytes+sizeSlack {
-			bad = append(bad, fmt.Sprintf("%s holds %d bytes, want at most %d", t.Target, m.Size, t.SizeBytes))
-		}
-	}
-	return bad
+// filters returns how many seccomp filters there are; kernels before 5.9 don't
+// say.
+func (p *Posture) filters() (n int, ok bool) {
+	n, err := strconv.Atoi(p.first("Seccomp_filters"))
+	return n, err == nil
 }
 
 // first returns the first value of a status line, "" if there is none.
@@ -130,14 +143,4 @@ func (p *Posture) first(key string) string {
 		return v[0]
 	}
 	return ""
-}
-
-// mount returns the topmost mount at target, nil if nothing is mounted there.
-func (p *Posture) mount(target string) *Mount {
-	for i := len(p.Mounts) - 1; i >= 0; i-- {
-		if p.Mounts[i].Target == target {
-			return &p.Mounts[i]
-		}
-	}
-	return nil
 }
