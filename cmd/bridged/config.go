@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,7 +34,8 @@ type config struct {
 		User      word     `toml:"user"`
 		Imports   wordList `toml:"imports"`
 	} `toml:"sandbox"`
-	Pool struct {
+	Mounts mountList `toml:"mounts"`
+	Pool   struct {
 		Warm count `toml:"warm"`
 		Max  count `toml:"max"`
 	} `toml:"pool"`
@@ -123,6 +125,7 @@ func (c *config) keys() []key {
 		{"sandbox.cpus", "MCP_BRIDGE_CPUS", "processor cores that one sandbox may use", &c.Sandbox.CPUs},
 		{"sandbox.user", "MCP_BRIDGE_CONTAINER_USER", "uid:gid of the code, as numbers other than 0", &c.Sandbox.User},
 		{"sandbox.imports", "MCP_BRIDGE_IMPORTS", "modules imported before a sandbox is used; missing ones are left out", &c.Sandbox.Imports},
+		{"mounts", "MCP_BRIDGE_MOUNTS", "files and folders that code may read: SOURCE:TARGET, or tables in the file", &c.Mounts},
 		{"pool.warm", "MCP_BRIDGE_POOL_WARM", "sandboxes kept ready", &c.Pool.Warm},
 		{"pool.max", "MCP_BRIDGE_POOL_MAX", "sandboxes in all, those of sessions included", &c.Pool.Max},
 		{"run.timeout", "MCP_BRIDGE_TIMEOUT", "time limit of a call that sets none", &c.Run.Timeout},
@@ -212,6 +215,7 @@ func (c *config) parse(path string, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	c.Mounts.place(path, data)
 	return nil
 }
 
@@ -247,7 +251,7 @@ func (c *config) check() error {
 	case c.Run.Timeout > c.Run.MaxTimeout:
 		return fmt.Errorf("run.timeout %s is more than run.max_timeout %s", c.Run.Timeout, c.Run.MaxTimeout)
 	}
-	if err := c.checkFolders(); err != nil {
+	if err := cmp.Or(c.checkFolders(), c.Mounts.check()); err != nil {
 		return err
 	}
 	if _, err := logLevel(string(c.Log.Level)); err != nil {
@@ -279,7 +283,7 @@ func (c *config) checkFolders() error {
 func (c *config) spec() runtime.Spec {
 	s := runtime.DefaultSpec(string(c.Sandbox.Image))
 	s.MemoryBytes, s.Pids, s.CPUs = int64(c.Sandbox.Memory), int64(c.Sandbox.Pids), float64(c.Sandbox.CPUs)
-	s.User = string(c.Sandbox.User)
+	s.User, s.Mounts = string(c.Sandbox.User), c.Mounts.mounts()
 	sizes := map[string]byteSize{"/tmp": c.Sandbox.Tmp, "/workspace": c.Sandbox.Workspace}
 	for i, t := range s.Tmpfs {
 		if size, ok := sizes[t.Target]; ok {

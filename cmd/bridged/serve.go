@@ -50,6 +50,9 @@ func serveCommand() *cobra.Command {
 
 // serve listens, then runs a daemon until ctx ends.
 func serve(ctx context.Context, c *config, p paths, log zerolog.Logger) error {
+	if err := useMounts(c, p, log); err != nil {
+		return err
+	}
 	ln, err := bridge.Listen(p.socket)
 	if errors.Is(err, bridge.ErrInUse) {
 		log.Info().Str("socket", p.socket).Msg("another daemon listens already")
@@ -80,6 +83,15 @@ func serve(ctx context.Context, c *config, p paths, log zerolog.Logger) error {
 		}
 	})
 	return d.bridge.Serve(ctx, ln)
+}
+
+// useMounts looks at the mounts' sources and says which code can't read.
+func useMounts(c *config, p paths, log zerolog.Logger) error {
+	warnings, err := c.Mounts.resolve(string(c.Sandbox.User), privatePaths(c, p, os.Getenv))
+	for _, w := range warnings {
+		log.Warn().Msg(w)
+	}
+	return err
 }
 
 // A daemon holds what one run of `bridged serve` is made of.

@@ -240,6 +240,17 @@ func (r *Running) Grep(ctx context.Context, text string) ([]string, error) {
 	return nil, nil
 }
 
+// Shared returns a folder that the test and the engine can use, and no one else
+// may write to.
+func (r *Running) Shared(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(r.layout.run, "shared")
+	if err := asRoot(t.Context(), "install", "-d", "-m", "0755", "-o", fmt.Sprint(os.Geteuid()), dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // until calls done until it says so, or fails, or ctx ends.
 func until(ctx context.Context, what string, done func() (bool, error)) error {
 	for {

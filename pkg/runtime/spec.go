@@ -35,7 +35,17 @@ type Spec struct {
 	Nofile      uint64  // open files per process
 
 	Tmpfs   []Tmpfs // writable folders
+	Mounts  []Mount // what the sandbox may read besides
 	Workdir string
+}
+
+// A Mount shows a file or folder of the engine's machine in the sandbox. It is
+// read-only, and nosuid and nodev where the engine can be told so: Docker can't,
+// and there no-new-privileges and the engine's list of devices have to do. What
+// is mounted below Source stays outside.
+type Mount struct {
+	Source string // absolute; the engine refuses one that is not there
+	Target string // absolute
 }
 
 // A Tmpfs is a writable folder in memory: nosuid, nodev, and noexec unless

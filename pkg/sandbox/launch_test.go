@@ -64,6 +64,7 @@ func TestHostileHarnessBeforeReady(t *testing.T) {
 		}, ""},
 		{"anything but ready", func(h *fakeHarness) {
 			h.hello()
+			h.frame() // config: the end of a harness that has not read it is another story
 			for range 2 * maxStartFrames {
 				h.line(`{"t":"pong"}`)
 			}

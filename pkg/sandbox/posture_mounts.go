@@ -74,9 +74,25 @@ func badMounts(p *Posture, spec runtime.Spec) []string {
 			bad = append(bad, fmt.Sprintf("%s holds %d bytes, want at most %d", t.Target, m.Size, t.SizeBytes))
 		}
 	}
+	bad = append(bad, badData(p, spec)...)
 	for i := range p.Mounts {
 		if why := unasked(&p.Mounts[i], spec); why != "" {
 			bad = append(bad, why)
+		}
+	}
+	return bad
+}
+
+// badData names the mounts of data that the sandbox could write to.
+func badData(p *Posture, spec runtime.Spec) []string {
+	var bad []string
+	for _, d := range spec.Mounts {
+		m := p.mount(d.Target)
+		switch {
+		case m == nil:
+			bad = append(bad, fmt.Sprintf("%s is not mounted", d.Target))
+		case !slices.Contains(m.Options, "ro"):
+			bad = append(bad, fmt.Sprintf("%s is writable", d.Target))
 		}
 	}
 	return bad
@@ -90,6 +106,8 @@ func unasked(m *Mount, spec runtime.Spec) string {
 	switch {
 	case m.Target == "/" || slices.ContainsFunc(spec.Tmpfs, func(t runtime.Tmpfs) bool { return t.Target == m.Target }):
 		return "" // looked at above
+	case slices.ContainsFunc(spec.Mounts, func(d runtime.Mount) bool { return d.Target == m.Target }):
+		return "" // likewise
 	case m.Target == "/dev/shm" && m.Size > runtime.ShmBytes+sizeSlack:
 		return fmt.Sprintf("/dev/shm holds %d bytes, want at most %d", m.Size, runtime.ShmBytes)
 	case slices.Contains(own[m.Target], m.Type):

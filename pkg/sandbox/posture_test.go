@@ -184,6 +184,35 @@ func TestAttestRefusesMountsThatWereNotAskedFor(t *testing.T) {
 	}
 }
 
+func TestAttestLooksAtMountsOfData(t *testing.T) {
+	spec := runtime.DefaultSpec("image").WithDefaults()
+	spec.Mounts = []runtime.Mount{{Source: "/srv/a", Target: "/data"}}
+	ro, rw := Mount{Target: "/data", Type: "ext4", Options: []string{"ro"}, Dir: true}, Mount{Target: "/data", Type: "ext4", Options: []string{"rw"}, Dir: true}
+	for _, tt := range []struct {
+		name   string
+		mounts []Mount
+		want   string // in the error; "" for none
+	}{
+		{"read-only", []Mount{ro}, ""},
+		{"missing", nil, "/data is not mounted"},
+		{"writable", []Mount{rw}, "/data is writable"},
+		{"mounted over", []Mount{ro, rw}, "/data is writable"},
+		{"with something below it", []Mount{ro, {Target: "/data/x", Type: "ext4", Options: []string{"ro"}, Dir: true}}, "/data/x (ext4) is mounted and"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := hardened(spec)
+			p.Mounts = append(p.Mounts, tt.mounts...)
+			_, err := attest(p, spec)
+			if (err != nil) != (tt.want != "") {
+				t.Fatalf("got error %v, want one with %q", err, tt.want)
+			}
+			if err != nil {
+				expectContains(t, "error", err.Error(), tt.want)
+			}
+		})
+	}
+}
+
 func TestAttestNamesAllThatFallsShort(t *testing.T) {
 	spec := runtime.DefaultSpec("image").WithDefaults()
 	_, err := attest(&Posture{}, spec)

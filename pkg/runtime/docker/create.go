@@ -73,7 +73,7 @@ func hostConfig(spec runtime.Spec, volumes []string) *container.HostConfig {
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		ShmSize:        runtime.ShmBytes,
 		Tmpfs:          tmpfs(spec),
-		Mounts:         covers(spec, volumes),
+		Mounts:         append(covers(spec, volumes), binds(spec)...),
 		Resources:      resources(spec),
 	}
 }
@@ -118,16 +118,28 @@ func ownerOptions(user string) []string {
 	return []string{"uid=" + uid, "gid=" + gid}
 }
 
-// covers puts an empty read-only folder over each volume of the image that is
-// not a writable folder of the spec.
+// covers puts an empty read-only folder over each volume of the image that the
+// spec mounts nothing over.
 func covers(spec runtime.Spec, volumes []string) []mount.Mount {
 	var mounts []mount.Mount
 	for _, v := range volumes {
-		ours := func(t runtime.Tmpfs) bool { return t.Target == v }
-		if slices.ContainsFunc(spec.Tmpfs, ours) {
+		writable := slices.ContainsFunc(spec.Tmpfs, func(t runtime.Tmpfs) bool { return t.Target == v })
+		mounted := slices.ContainsFunc(spec.Mounts, func(m runtime.Mount) bool { return m.Target == v })
+		if writable || mounted {
 			continue
 		}
 		mounts = append(mounts, mount.Mount{Type: mount.TypeTmpfs, Target: v, ReadOnly: true})
+	}
+	return mounts
+}
+
+func binds(spec runtime.Spec) []mount.Mount {
+	var mounts []mount.Mount
+	for _, m := range spec.Mounts {
+		mounts = append(mounts, mount.Mount{
+			Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: true,
+			BindOptions: &mount.BindOptions{Propagation: mount.PropagationPrivate, NonRecursive: true},
+		})
 	}
 	return mounts
 }

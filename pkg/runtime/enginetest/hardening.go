@@ -51,8 +51,9 @@ type view struct {
 }
 
 // TestHardening looks at the hardening from inside a container of an engine on
-// this machine that holds image, which has python3. It is for real engines.
-func TestHardening(t *testing.T, e runtime.Engine, image string) {
+// this machine that holds image, which has python3. Both the test and the
+// engine can use shared, a folder. It is for real engines.
+func TestHardening(t *testing.T, e runtime.Engine, image, shared string) {
 	l := newLab(t, e, image)
 	spec := l.hardened()
 	v := l.look(spec)
@@ -75,6 +76,7 @@ func TestHardening(t *testing.T, e runtime.Engine, image string) {
 		{"rlimits are the spec's", func(t *testing.T) { v.checkRlimits(t, spec) }},
 		{"cgroup limits are the spec's where the engine can set them", func(t *testing.T) { v.checkCgroup(t, spec, info) }},
 		{"memory and pids are enforced where the engine can", func(t *testing.T) { testLimits(newLab(t, e, image), info) }},
+		{"mounts can be read and not be written to", func(t *testing.T) { testMounts(newLab(t, e, image), shared) }},
 		{"an image's volumes, entrypoint and health check don't count", func(t *testing.T) { testImageWishes(newLab(t, e, image)) }},
 	}
 	for _, c := range checks {

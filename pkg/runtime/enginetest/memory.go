@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -109,6 +110,11 @@ func (m *Memory) Create(ctx context.Context, spec runtime.Spec) (runtime.ID, err
 	defer m.mu.Unlock()
 	if _, ok := m.images[spec.Image]; !ok {
 		return "", noImage("create", spec.Image)
+	}
+	for _, m := range spec.Mounts { // its containers see this machine's files anyway
+		if _, err := os.Stat(m.Source); err != nil {
+			return "", refusal("create", 400, "mount source %s: %v", m.Source, err)
+		}
 	}
 	c := newContainer(m, newID(), spec.WithDefaults())
 	m.containers[c.id] = c

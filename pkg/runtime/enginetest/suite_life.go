@@ -25,6 +25,7 @@ var lifeBehaviours = []behaviour{
 	{"Remove takes what runs, what ended and what is gone", testRemove},
 	{"a missing image is told", testNoImage},
 	{"a missing command is told", testNoCommand},
+	{"a mount whose source is missing is told", testMountWithoutSource},
 	{"a container has the spec's variables and no other's", testEnv},
 	{"Stats samples or refuses", testStats},
 	{"Events tells a container's life in order", testEvents},

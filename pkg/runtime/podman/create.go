@@ -90,6 +90,13 @@ func storage(g *specgen.SpecGenerator, spec runtime.Spec) {
 			Options: append(t.Options(), "notmpcopyup"),
 		})
 	}
+	for _, m := range spec.Mounts {
+		g.Mounts = append(g.Mounts, oci.Mount{
+			Type: "bind", Source: m.Source, Destination: m.Target,
+			// Podman makes it recursive unless it says bind.
+			Options: []string{"bind", "ro", "nosuid", "nodev", "private"},
+		})
+	}
 }
 
 func limits(spec runtime.Spec) *oci.LinuxResources {
