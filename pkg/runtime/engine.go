@@ -49,6 +49,14 @@ type Engine interface {
 	Exec(ctx context.Context, id ID, argv []string, stderr io.Writer) (Stream, error)
 	// Kill sends signal, such as "SIGKILL", to the container's first process.
 	Kill(ctx context.Context, id ID, signal string) error
+	// Pause stops all of a running container's processes until Unpause. Its
+	// streams stay open. Refused when the engine has no means to, as a
+	// rootless one on cgroups v1. SIGKILL and Remove work on a paused
+	// container too.
+	Pause(ctx context.Context, id ID) error
+	// Unpause lets a paused container go on. One that is not paused is
+	// refused, which tells that it was not.
+	Unpause(ctx context.Context, id ID) error
 	// Wait waits until the container has ended and says how. A container
 	// that is gone is an error that wraps [ErrNoContainer].
 	Wait(ctx context.Context, id ID) (Exit, error)
@@ -97,6 +105,8 @@ type Info struct {
 	// attached Stream is closed or half-closed. Where it is false a second
 	// Attach finds stdin open.
 	StdinOnce bool
+
+	MemoryBytes int64 // of the machine that runs the containers; 0 if unknown
 }
 
 // An Image is an image that the engine holds.

@@ -119,6 +119,16 @@ func (e *Engine) Kill(ctx context.Context, id runtime.ID, signal string) error {
 	return engineError(ctx, "kill", e.client.ContainerKill(ctx, string(id), signal))
 }
 
+// Pause implements [runtime.Engine].
+func (e *Engine) Pause(ctx context.Context, id runtime.ID) error {
+	return engineError(ctx, "pause", e.client.ContainerPause(ctx, string(id)))
+}
+
+// Unpause implements [runtime.Engine].
+func (e *Engine) Unpause(ctx context.Context, id runtime.ID) error {
+	return engineError(ctx, "unpause", e.client.ContainerUnpause(ctx, string(id)))
+}
+
 // Wait implements [runtime.Engine].
 func (e *Engine) Wait(ctx context.Context, id runtime.ID) (runtime.Exit, error) {
 	// Cancelling is what ends the client library's goroutine, so both

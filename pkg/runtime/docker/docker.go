@@ -80,6 +80,7 @@ func (e *Engine) Info(ctx context.Context) (runtime.Info, error) {
 		Rootless:      slices.Contains(info.SecurityOptions, "name=rootless"),
 		CgroupVersion: info.CgroupVersion,
 		Endpoint:      e.endpoint,
+		MemoryBytes:   info.MemTotal,
 	}, nil
 }
 

@@ -180,6 +180,32 @@ func (m *Memory) Kill(ctx context.Context, id runtime.ID, signal string) error {
 	return c.kill(signal)
 }
 
+// Pause implements [runtime.Engine]. A Func that is paused reads and writes
+// nothing; what it does otherwise goes on.
+func (m *Memory) Pause(ctx context.Context, id runtime.ID) error {
+	return m.freeze(ctx, "pause", id, "running", "paused")
+}
+
+// Unpause implements [runtime.Engine].
+func (m *Memory) Unpause(ctx context.Context, id runtime.ID) error {
+	return m.freeze(ctx, "unpause", id, "paused", "running")
+}
+
+// freeze moves a container from one state to the other.
+func (m *Memory) freeze(ctx context.Context, op string, id runtime.ID, from, to string) error {
+	c, err := m.find(ctx, op, id)
+	if err != nil {
+		return err
+	}
+	if err := c.move(op, from, to); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.emitLocked(c, op)
+	return nil
+}
+
 // Wait implements [runtime.Engine].
 func (m *Memory) Wait(ctx context.Context, id runtime.ID) (runtime.Exit, error) {
 	c, err := m.find(ctx, "wait", id)

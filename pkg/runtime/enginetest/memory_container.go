@@ -20,7 +20,7 @@ type container struct {
 	ended   chan struct{} // closed when the container has ended
 
 	mu      sync.Mutex // guards the fields below
-	state   string     // "created", "running" or "exited"
+	state   string     // "created", "running", "paused" or "exited"
 	exit    runtime.Exit
 	forced  bool // exit is a fault's and not the process's
 	execs   []*process
@@ -57,6 +57,23 @@ func (c *container) start() error {
 	return err
 }
 
+// move pauses the container or ends that.
+func (c *container) move(op, from, to string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != from {
+		return refusal(op, 409, "container is %s and not %s", c.state, from)
+	}
+	c.state = to
+	for _, p := range append([]*process{c.proc}, c.execs...) {
+		p.freeze(to == "paused")
+	}
+	return nil
+}
+
+// alive reports whether the first process lives. The caller holds the lock.
+func (c *container) aliveLocked() bool { return c.state == "running" || c.state == "paused" }
+
 // over records that the first process has ended. It runs once.
 func (c *container) over(code int) {
 	<-c.known
@@ -78,7 +95,7 @@ func (c *container) over(code int) {
 // end ends the container with exit, whatever state it is in.
 func (c *container) end(exit runtime.Exit) {
 	c.mu.Lock()
-	running := c.state == "running"
+	running := c.aliveLocked()
 	if running {
 		c.exit, c.forced = exit, true
 	}
@@ -134,9 +151,9 @@ func (c *container) kill(signal string) error {
 		return err
 	}
 	c.mu.Lock()
-	state := c.state
+	state, alive := c.state, c.aliveLocked()
 	c.mu.Unlock()
-	if state != "running" {
+	if !alive {
 		return refusal("kill", 409, "container is %s", state)
 	}
 	c.proc.signal(sig)

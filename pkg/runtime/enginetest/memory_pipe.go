@@ -18,6 +18,7 @@ type pipe struct {
 	buf  []byte
 	eof  bool // no more is written; the reader gets what is left, then io.EOF
 	gone bool // the reader has left
+	cold bool // the reader is paused
 }
 
 func newPipe() *pipe {
@@ -30,7 +31,7 @@ func newPipe() *pipe {
 func (p *pipe) Read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.buf) == 0 && !p.eof && !p.gone {
+	for (p.cold || len(p.buf) == 0 && !p.eof) && !p.gone {
 		p.cond.Wait()
 	}
 	if p.gone {
@@ -43,6 +44,14 @@ func (p *pipe) Read(b []byte) (int, error) {
 	p.buf = p.buf[n:]
 	p.cond.Broadcast()
 	return n, nil
+}
+
+// freeze makes the reader wait, or ends that.
+func (p *pipe) freeze(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cold = on
+	p.cond.Broadcast()
 }
 
 // write writes b, and stops early with [io.ErrClosedPipe] when the pipe is

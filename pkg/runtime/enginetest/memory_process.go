@@ -40,6 +40,7 @@ type process struct {
 	streams map[*stream]struct{}
 	closed  bool // its output has ended
 	kill    func(syscall.Signal)
+	thawed  chan struct{} // closed when a Func's pause ends; nil while there is none
 }
 
 func newProcess(m *Memory, spec runtime.Spec, stdinOnce bool) *process {
@@ -207,6 +208,42 @@ func (p *process) setKill(kill func(syscall.Signal)) {
 	p.kill = kill
 }
 
+// freeze pauses the process or ends that.
+func (p *process) freeze(on bool) {
+	if p.m.opts.Run == nil {
+		sig := syscall.SIGCONT
+		if on {
+			sig = syscall.SIGSTOP
+		}
+		p.signal(sig)
+		return
+	}
+	p.stdin.freeze(on)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case on:
+		p.thawed = make(chan struct{})
+	case p.thawed != nil:
+		close(p.thawed)
+		p.thawed = nil
+	}
+}
+
+// awaitThaw waits while a Func is paused and its container lives.
+func (p *process) awaitThaw() {
+	p.mu.Lock()
+	thawed := p.thawed
+	p.mu.Unlock()
+	if thawed == nil {
+		return
+	}
+	select {
+	case <-thawed:
+	case <-p.over:
+	}
+}
+
 // attached returns the streams of this moment.
 func (p *process) attached() []*stream {
 	p.mu.Lock()
@@ -244,6 +281,7 @@ type fan struct {
 
 // Write implements [io.Writer]. It fails only when the process has ended.
 func (f fan) Write(b []byte) (int, error) {
+	f.p.awaitThaw()
 	if f.p.m.opts.Run != nil && f.p.isOver() {
 		return 0, io.ErrClosedPipe
 	}

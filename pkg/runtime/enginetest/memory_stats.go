@@ -16,7 +16,7 @@ func (m *Memory) Stats(ctx context.Context, id runtime.ID) (runtime.Stats, error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state != "running" {
+	if !c.aliveLocked() {
 		return runtime.Stats{}, refusal("stats", 409, "container is %s", c.state)
 	}
 	return runtime.Stats{MemoryBytes: 8 << 20, CPU: time.Since(c.started) / 50, Pids: 1}, nil

@@ -27,6 +27,16 @@ func (e *Engine) Kill(ctx context.Context, id runtime.ID, signal string) error {
 	return engineError(ctx, "kill", err)
 }
 
+// Pause implements [runtime.Engine].
+func (e *Engine) Pause(ctx context.Context, id runtime.ID) error {
+	return engineError(ctx, "pause", containers.Pause(e.with(ctx), string(id), nil))
+}
+
+// Unpause implements [runtime.Engine].
+func (e *Engine) Unpause(ctx context.Context, id runtime.ID) error {
+	return engineError(ctx, "unpause", containers.Unpause(e.with(ctx), string(id), nil))
+}
+
 // Wait implements [runtime.Engine].
 func (e *Engine) Wait(ctx context.Context, id runtime.ID) (runtime.Exit, error) {
 	// The bindings try three times with pauses between, even when ctx has

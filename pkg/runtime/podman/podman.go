@@ -87,6 +87,7 @@ func (e *Engine) Info(ctx context.Context) (runtime.Info, error) {
 	if info.Host != nil {
 		out.Rootless = info.Host.Security.Rootless
 		out.CgroupVersion = cgroupVersion(info.Host.CgroupsVersion)
+		out.MemoryBytes = info.Host.MemTotal
 	}
 	return out, nil
 }
