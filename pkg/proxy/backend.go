@@ -360,8 +360,11 @@ func (b *backend) count(err error, givenUp bool) {
 	b.failures = 0
 }
 
-// errCallTimeout is the cause of a call's own time limit.
-var errCallTimeout = errors.New("the call's time limit")
+// A callTimeout is the cause of a call's own time limit: its value and where it
+// is set.
+type callTimeout struct{ words string }
+
+func (c *callTimeout) Error() string { return "the call's time limit of " + c.words }
 
 // explain turns the ways a call can fail into what the sandbox is told. It is
 // the only place that does.
@@ -379,12 +382,13 @@ func (b *backend) explain(ctx context.Context, tool string, err error) error {
 		return e
 	}
 	_, died := errors.AsType[*deathError](err)
+	late, timedOut := errors.AsType[*callTimeout](context.Cause(ctx))
 	switch {
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout) && errors.Is(err, errNotSent):
-		return errorf(CodeTimeout, "Server %s was not ready for the call of %s within the call's time limit, so the call was not made. If the server is still starting, try again in a while.", b.name, tool)
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout):
-		return errorf(CodeTimeout, "Server %s did not answer %s within the call's time limit and was told to cancel it. "+
-			"Whether the call had its effect is not known.", b.name, tool)
+	case timedOut && errors.Is(err, errNotSent):
+		return errorf(CodeTimeout, "Server %s was not ready for the call of %s within %v, so the call was not made. If the server is still starting, try again in a while.", b.name, tool, late)
+	case timedOut:
+		return errorf(CodeTimeout, "Server %s did not answer %s within %v and was told to cancel it. "+
+			"Whether the call had its effect is not known.", b.name, tool, late)
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, errTooLarge):

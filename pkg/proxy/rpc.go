@@ -184,11 +184,11 @@ func (s *Session) toolsCall(ctx context.Context, params json.RawMessage) (json.R
 	}
 	b := s.proxy.lease(t)
 	defer s.proxy.release(b)
-	limit := s.proxy.opts.CallTimeout
+	limit, setting := s.proxy.opts.CallTimeout, "servers.call_timeout"
 	if t.server.Timeout > 0 {
-		limit = t.server.Timeout
+		limit, setting = t.server.Timeout, "the server's definition"
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, errCallTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, &callTimeout{fmt.Sprintf("%s (%s)", limit, setting)})
 	defer cancel()
 	if err := s.checkTool(ctx, b, t, p.Tool); err != nil {
 		return nil, b.explain(ctx, p.Tool, err)
