@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,8 +32,18 @@ type LaunchFunc func(ctx context.Context) (*Sandbox, error)
 
 // PoolOptions configure a [Pool]. The zero value keeps no warm sandbox.
 type PoolOptions struct {
-	Warm   int            // sandboxes kept ready; 0 means launch on demand
-	Max    int            // sandboxes in all, leased ones included; 0 means 32
+	Warm int // sandboxes kept ready; 0 means launch on demand
+	Max  int // sandboxes in all, leased ones included; 0 means 32
+
+	// Memory returns what the memory limits of all sandboxes may add up to,
+	// and Each is the limit of one, both in bytes. Nil, and 0, mean no bound;
+	// one sandbox may always be.
+	Memory func() int64
+	Each   int64
+
+	SessionIdle time.Duration // a session's sandbox is ended after this time without use; 0 means never
+	PauseAfter  time.Duration // and is paused after this time; 0 means never
+
 	Logger zerolog.Logger // the zero value writes to nowhere
 }
 
@@ -43,25 +54,30 @@ type Pool struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wake   chan struct{} // holds one token when the filler has something to do
+	look   chan struct{} // holds one token when the tender has something to look after
 	done   sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below
 	warm     []*Sandbox
 	leased   map[*Sandbox]struct{}
 	creating int
-	failures int   // launches failed in a row
-	lastErr  error // of the last launch, nil if it worked
+	filling  int           // of those, how many are to be warm
+	filled   chan struct{} // closed when one of these is made or has failed
+	failures int           // launches failed in a row
+	lastErr  error         // of the last launch, nil if it worked
+	sessions map[*Session]struct{}
+	noPause  string    // why the engine can't pause a container; "" if it can
+	noPauses time.Time // when it was asked last
 	closed   bool
 }
 
 // PoolStatus is a snapshot of a [Pool].
 type PoolStatus struct {
-	Target, Max            int
+	Target, Max            int // Max is what the memory allows, too
 	Warm, Leased, Creating int
 	Failures               int      // launches failed in a row
 	LastError              string   // of the last launch, "" if it worked
 	Degraded               []string // limits that the engine does not set itself
-	Sandboxes              []Snapshot
 }
 
 // NewPool starts to fill a pool with what launch makes. The caller must Close
@@ -70,45 +86,87 @@ func NewPool(launch LaunchFunc, o PoolOptions) *Pool {
 	if o.Max == 0 {
 		o.Max = 32
 	}
-	p := &Pool{launch: launch, opts: o, wake: make(chan struct{}, 1), leased: map[*Sandbox]struct{}{}}
+	p := &Pool{
+		launch: launch, opts: o, wake: make(chan struct{}, 1), look: make(chan struct{}, 1),
+		leased: map[*Sandbox]struct{}{}, filled: make(chan struct{}), sessions: map[*Session]struct{}{},
+	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.done.Go(p.fill) // runs until Close
+	if p.patience() > 0 {
+		p.done.Go(p.tend) // runs until Close
+	}
 	return p
 }
 
 // Lease returns a sandbox for the caller's sole use, a warm one if there is
-// one. The caller must Release it.
+// one. When there are as many as may be, the idle session that was unused for
+// longest loses its own. The caller must Release it.
 func (p *Pool) Lease(ctx context.Context) (*Sandbox, error) {
-	s, err := p.takeWarm()
-	p.poke()
-	if s != nil || err != nil {
-		return s, err
+	for {
+		s, full, err := p.takeWarm()
+		poke(p.wake)
+		switch {
+		case s != nil || err != nil:
+			return s, err
+		case full == nil:
+			return p.make(ctx, false)
+		case full.filled != nil: // a warm one is about to be ready
+			select {
+			case <-full.filled:
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		case !p.evict(full.limit):
+			return nil, fmt.Errorf("%w: %s, and code runs in all of them. Wait for some of it to end, end a session that is not needed, or raise the limit", ErrPoolFull, full.limit)
+		}
 	}
-	return p.make(ctx, func(s *Sandbox) { p.leased[s] = struct{}{} })
 }
 
-// takeWarm leases a warm sandbox; nil if there is none and one may be made,
-// which then counts as being created.
-func (p *Pool) takeWarm() (*Sandbox, error) {
+// A full says that no sandbox can be made now.
+type full struct {
+	limit  string          // in words
+	filled <-chan struct{} // closed when a warm one is made or has failed; nil if none is being made
+}
+
+// takeWarm leases a warm sandbox; nil if there is none. If there is room for
+// one then, it counts as being created.
+func (p *Pool) takeWarm() (*Sandbox, *full, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, ErrPoolClosed
+		return nil, nil, ErrPoolClosed
 	}
 	for len(p.warm) > 0 {
 		s := p.warm[0]
 		p.warm = p.warm[1:]
 		if s.Cause() == "" {
 			p.leased[s] = struct{}{}
-			return s, nil
+			return s, nil, nil
 		}
 		p.done.Go(s.Close)
 	}
-	if len(p.leased)+p.creating >= p.opts.Max {
-		return nil, fmt.Errorf("%w: %d of %d; end a session, or raise pool.max", ErrPoolFull, len(p.leased), p.opts.Max)
+	most, words := p.limit()
+	switch {
+	case len(p.leased)+p.creating < most:
+		p.reserve()
+		return nil, nil, nil
+	case p.filling > 0:
+		return nil, &full{words, p.filled}, nil
 	}
-	p.reserve()
-	return nil, nil
+	return nil, &full{limit: words}, nil
+}
+
+// limit returns how many sandboxes there may be, and what says so.
+func (p *Pool) limit() (int, string) {
+	most, words := p.opts.Max, fmt.Sprintf("%d are allowed (pool.max)", p.opts.Max)
+	if p.opts.Memory == nil || p.opts.Each <= 0 {
+		return most, words
+	}
+	total := p.opts.Memory()
+	if n := max(1, total/p.opts.Each); total > 0 && n < int64(most) {
+		return int(n), fmt.Sprintf("%d of %d MiB each are allowed (pool.memory is %d MiB)", n, p.opts.Each>>20, total>>20)
+	}
+	return most, words
 }
 
 // reserve counts one more sandbox as being created, which [Pool.make] must do
@@ -118,10 +176,9 @@ func (p *Pool) reserve() {
 	p.done.Add(1)
 }
 
-// make launches one sandbox that was reserved. It calls keep, with the lock
-// held, in the moment in which it stops counting the sandbox as being created.
+// make launches one sandbox that was reserved, to be kept warm or else leased.
 // A launch that ends with its ctx says nothing of the engine.
-func (p *Pool) make(ctx context.Context, keep func(*Sandbox)) (*Sandbox, error) {
+func (p *Pool) make(ctx context.Context, warm bool) (*Sandbox, error) {
 	defer p.done.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,11 +187,20 @@ func (p *Pool) make(ctx context.Context, keep func(*Sandbox)) (*Sandbox, error) 
 	s, err := p.launch(ctx)
 	p.mu.Lock()
 	p.creating--
+	if warm {
+		p.filling--
+		close(p.filled)
+		p.filled = make(chan struct{})
+	}
 	closed := p.closed
 	switch {
+	case err == nil && !closed && warm:
+		p.failures, p.lastErr = 0, nil
+		p.warm = append(p.warm, s)
+		p.done.Go(func() { p.watch(s) })
 	case err == nil && !closed:
 		p.failures, p.lastErr = 0, nil
-		keep(s)
+		p.leased[s] = struct{}{}
 	case err != nil && ctx.Err() == nil:
 		p.failures++
 		p.lastErr = err
@@ -155,7 +221,7 @@ func (p *Pool) Release(s *Sandbox) {
 	p.mu.Lock()
 	delete(p.leased, s)
 	p.mu.Unlock()
-	p.poke()
+	poke(p.wake)
 }
 
 // discard ends a leased sandbox that is dead, and removes its container in the
@@ -171,12 +237,12 @@ func (p *Pool) discard(s *Sandbox) {
 	if closed {
 		s.Close()
 	}
-	p.poke()
+	poke(p.wake)
 }
 
-func (p *Pool) poke() {
+func poke(c chan struct{}) {
 	select {
-	case p.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -215,19 +281,18 @@ func (p *Pool) wanted() bool {
 	}
 	p.warm = alive
 	total := len(p.warm) + len(p.leased) + p.creating
-	if p.closed || p.failures > 0 || len(p.warm) >= p.opts.Warm || total >= p.opts.Max {
+	most, _ := p.limit()
+	if p.closed || p.failures > 0 || len(p.warm) >= p.opts.Warm || total >= most {
 		return false
 	}
+	p.filling++
 	p.reserve()
 	return true
 }
 
 // add makes one warm sandbox.
 func (p *Pool) add() {
-	_, err := p.make(p.ctx, func(s *Sandbox) {
-		p.warm = append(p.warm, s)
-		p.done.Go(func() { p.watch(s) })
-	})
+	_, err := p.make(p.ctx, true)
 	if err != nil && p.ctx.Err() == nil {
 		p.opts.Logger.Warn().Err(err).Msg("launch sandbox")
 	}
@@ -237,7 +302,7 @@ func (p *Pool) add() {
 // It ends with the sandbox.
 func (p *Pool) watch(s *Sandbox) {
 	<-s.Done()
-	p.poke()
+	poke(p.wake)
 }
 
 // pause is how long to wait before launching again after failures; 0 if none.
@@ -271,10 +336,10 @@ func (p *Pool) retry() {
 func (p *Pool) Status() PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	most, _ := p.limit()
 	st := PoolStatus{
-		Target: p.opts.Warm, Max: p.opts.Max,
+		Target: p.opts.Warm, Max: most,
 		Warm: len(p.warm), Leased: len(p.leased), Creating: p.creating, Failures: p.failures,
-		Sandboxes: p.sandboxesLocked(),
 	}
 	if p.lastErr != nil {
 		st.LastError = p.lastErr.Error()
@@ -284,6 +349,9 @@ func (p *Pool) Status() PoolStatus {
 	}
 	for _, s := range p.warm {
 		st.Degraded = s.Degraded
+	}
+	if p.noPause != "" {
+		st.Degraded = append(slices.Clone(st.Degraded), "idle sandboxes are not paused: "+p.noPause)
 	}
 	return st
 }

@@ -58,6 +58,7 @@ func (s *Sandbox) read() {
 			return
 		}
 		limit.take()
+		s.heard.Add(1)
 		f, perr := parseFrame(line)
 		if err != nil || perr != nil {
 			if junk++; junk == maxJunk {

@@ -64,6 +64,7 @@ type Result struct {
 	Rich      []Rich
 	Error     *PyError // set when Status is StatusError, and on interrupts if known
 	Notices   []string // what the caller should know besides, one sentence each
+	Limit     string   // for StatusTimeout: the time limit, whose it is and how to have more
 	StateLost string   // why variables are gone from the next call on; "" if they are kept
 	Cut       int64    // bytes of output left out of Output, in all
 	Duration  time.Duration

@@ -17,6 +17,13 @@ const (
 	// not stop is killed, and the session's state with it.
 	interruptGrace = 3 * time.Second
 
+	// probeAfter is how long a run may be silent before it is looked whether
+	// its container was paused from outside before the run began.
+	probeAfter = time.Second
+
+	// thawTimeout bounds one look of that kind.
+	thawTimeout = 5 * time.Second
+
 	// Bounds on what the daemon keeps of one run, whatever the sandbox
 	// sends. A harness that is itself stays below them.
 	maxRunOutput = 4 << 20
@@ -37,6 +44,8 @@ type run struct {
 	size  int // bytes of output kept
 	rich  int // bytes of pictures kept
 	ended bool
+	notes []string // of ours, for the result
+	told  bool     // the result has been made
 }
 
 // print keeps a piece of output and passes it on.
@@ -139,15 +148,43 @@ func (s *Sandbox) begin(onOutput func(Output)) *run {
 func (s *Sandbox) await(ctx context.Context, r *run, timeout time.Duration) Status {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	select {
-	case <-r.done:
-		return ""
-	case <-s.ended:
-		return ""
-	case <-ctx.Done():
-		return s.interrupt(r, StatusInterrupted, "the caller canceled it")
-	case <-timer.C:
-		return s.interrupt(r, StatusTimeout, fmt.Sprintf("its time limit of %s", timeout))
+	probe := time.NewTimer(probeAfter)
+	defer probe.Stop()
+	heard := s.heard.Load()
+	for {
+		select {
+		case <-r.done:
+			return ""
+		case <-s.ended:
+			return ""
+		case <-ctx.Done():
+			return s.interrupt(r, StatusInterrupted, "the caller canceled it")
+		case <-timer.C:
+			return s.interrupt(r, StatusTimeout, fmt.Sprintf("its time limit of %s", timeout))
+		case <-probe.C:
+			if s.heard.Load() == heard {
+				s.spawn(func() { s.thawFor(r, "before it could run this code") })
+			}
+		}
+	}
+}
+
+// thawFor resumes a container that somebody else has paused, and has the run
+// tell. It reports whether it was so.
+func (s *Sandbox) thawFor(r *run, when string) bool {
+	if !s.thaw() {
+		return false
+	}
+	r.note(fmt.Sprintf("The sandbox's container was paused from outside %s, and has been resumed.", when))
+	return true
+}
+
+// note adds a notice to the result.
+func (r *run) note(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.told {
+		r.notes = append(r.notes, text)
 	}
 }
 
@@ -159,19 +196,33 @@ func (s *Sandbox) interrupt(r *run, status Status, why string) Status {
 		return ""
 	default:
 	}
-	for _, wait := range []time.Duration{interruptAgain, interruptGrace - interruptAgain} {
-		s.nudge(interruptFrame{T: "interrupt", Run: r.id})
-		select {
-		case <-r.done:
-			return status
-		case <-s.ended:
-			return status
-		case <-time.After(wait):
-		}
+	if s.nudgeFor(r, interruptAgain) {
+		return status
+	}
+	if s.thawFor(r, "while the code ran") && s.nudgeFor(r, interruptAgain) { // it saw nothing of the first
+		return status
+	}
+	if s.nudgeFor(r, interruptGrace-interruptAgain) {
+		return status
 	}
 	s.kill(fmt.Sprintf("the code did not stop within %s of being interrupted (%s), so its interpreter was killed", interruptGrace, why))
 	<-s.ended
 	return status
+}
+
+// nudgeFor interrupts a run once, and reports whether it ends within a time.
+func (s *Sandbox) nudgeFor(r *run, wait time.Duration) bool {
+	s.nudge(interruptFrame{T: "interrupt", Run: r.id})
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+		return true
+	case <-s.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // nudge queues a frame if there is room for it: a sandbox whose queue is full
@@ -203,6 +254,8 @@ func (s *Sandbox) conclude(r *run, stopped Status) Result {
 	s.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.told = true
+	r.res.Notices = append(r.res.Notices, r.notes...)
 	if !r.ended {
 		r.ended = true
 		r.res.Status, r.res.StateLost = StatusLost, cause
@@ -214,7 +267,6 @@ func (s *Sandbox) conclude(r *run, stopped Status) Result {
 	switch {
 	case stopped == StatusTimeout:
 		r.res.Status = StatusTimeout
-		r.res.Notices = append(r.res.Notices, "Variables are kept.")
 	case stopped != "":
 		r.res.Status = stopped
 	case r.res.Status != StatusOK:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -51,6 +52,8 @@ type Sandbox struct {
 	removed   chan struct{} // closed when Close is through
 	done      sync.WaitGroup
 	calls     *calls
+	heard     atomic.Int64 // frames that came
+	freezing  sync.Mutex   // held while the engine pauses or resumes it
 
 	mu      sync.Mutex // guards the fields below
 	run     *run
@@ -60,6 +63,8 @@ type Sandbox struct {
 	end     *inFrame // the harness's last frame
 	cause   string   // why it ended
 	closed  bool
+	frozen  bool      // we have paused it
+	resumed time.Time // when we last ended that
 }
 
 // errEnded means that the harness is gone.
@@ -81,14 +86,30 @@ func (s *Sandbox) send(f any) error {
 	}
 	timer := time.NewTimer(sendTimeout)
 	defer timer.Stop()
-	select {
-	case s.out <- line:
-		return nil
-	case <-s.ended:
-		return errEnded
-	case <-timer.C:
+	for awake := s.awakeSince(); ; {
+		select {
+		case s.out <- line:
+			return nil
+		case <-s.ended:
+			return errEnded
+		case <-timer.C:
+		}
+		if now := s.awakeSince(); now.IsZero() || now != awake { // it was paused meanwhile
+			awake = now
+			timer.Reset(sendTimeout)
+			continue
+		}
 		s.kill("it did not read its input")
 		return errors.New("sandbox does not read its input")
+	}
+}
+
+// spawn runs f on a goroutine that Close waits for; after Close it does not.
+func (s *Sandbox) spawn(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.done.Go(f)
 	}
 }
 

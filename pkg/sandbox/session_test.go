@@ -266,15 +266,15 @@ func TestSessionTimeouts(t *testing.T) {
 		lost, noticed string
 	}{
 		{"code that ends", "1", time.Second, 0, StatusOK, "", ""},
-		{"the default", "sleep", 0, 10 * time.Second, StatusTimeout, "", "Variables are kept."},
-		{"a limit of the caller's", "sleep", time.Second, time.Second, StatusTimeout, "", "Variables are kept."},
+		{"the default", "sleep", 0, 10 * time.Second, StatusTimeout, "", "Variables are kept until the session has been idle for 30m."},
+		{"a limit of the caller's", "sleep", time.Second, time.Second, StatusTimeout, "", "Variables are kept until the session has been idle for 30m."},
 		{"a limit that is too high", "sleep", time.Hour, 20 * time.Second, StatusTimeout, "", "lowered to 20s"},
 		{"code that swallows interrupts", "ignore", time.Second, time.Second + interruptGrace, StatusTimeout, "did not stop within 3s of being interrupted", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, _ := newFakePool(t, PoolOptions{Warm: 1})
+				p, _ := newFakePool(t, PoolOptions{Warm: 1, SessionIdle: 30 * time.Minute})
 				s := NewSession(p, SessionOptions{Timeout: 10 * time.Second, MaxTimeout: 20 * time.Second})
 				defer s.Close()
 				synctest.Wait()

@@ -1,0 +1,211 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/bridged/bridged/pkg/runtime"
+)
+
+const (
+	// pauseTimeout bounds one pause or resumption of a container.
+	pauseTimeout = 10 * time.Second
+
+	// pauseRetry is how long an engine that refused to pause is not asked
+	// again.
+	pauseRetry = 10 * time.Minute
+)
+
+// enroll lets the pool look after a session's sandbox, until dismiss.
+func (p *Pool) enroll(s *Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sessions[s] = struct{}{}
+}
+
+func (p *Pool) dismiss(s *Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.sessions, s)
+}
+
+// enrolled returns the sessions of this moment.
+func (p *Pool) enrolled() []*Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]*Session, 0, len(p.sessions))
+	for s := range p.sessions {
+		list = append(list, s)
+	}
+	return list
+}
+
+// patience is the shortest time after which something is done to an idle
+// session; 0 if nothing ever is.
+func (p *Pool) patience() time.Duration {
+	pause, end := p.opts.PauseAfter, p.opts.SessionIdle
+	if pause == 0 || end == 0 {
+		return max(pause, end)
+	}
+	return min(pause, end)
+}
+
+// tend pauses and ends the sandboxes of idle sessions until Close. It looks
+// again after patience at the latest, so a session that becomes idle need not
+// tell it; one that gets a sandbox does.
+func (p *Pool) tend() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.look:
+		case <-timer.C:
+		}
+		if next := p.tendAll(time.Now()); next > 0 {
+			timer.Reset(next)
+		}
+	}
+}
+
+// tendAll looks at every session once and returns when to do so again, 0 if no
+// session has a sandbox.
+func (p *Pool) tendAll(now time.Time) time.Duration {
+	var next time.Duration
+	for _, s := range p.enrolled() {
+		if d := s.tend(now); d > 0 && (next == 0 || d < next) {
+			next = d
+		}
+	}
+	if next == 0 {
+		return 0
+	}
+	return min(next, p.patience())
+}
+
+// evict ends the sandbox of the idle session that was unused for longest. It
+// returns false if there is none.
+func (p *Pool) evict(limit string) bool {
+	list := p.enrolled()
+	used := make(map[*Session]time.Time, len(list))
+	for _, s := range list {
+		used[s] = s.lastUse()
+	}
+	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(used[a].UnixNano(), used[b].UnixNano()) })
+	for _, s := range list {
+		if sb := s.yield("its sandbox was ended to make room for another session's; " + limit); sb != nil {
+			p.opts.Logger.Info().Str("sandbox", sb.ID).Str("limit", limit).Msg("evict idle session")
+			p.Release(sb)
+			return true
+		}
+	}
+	return false
+}
+
+// pausable reports whether it makes sense to ask the engine for a pause.
+func (p *Pool) pausable(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opts.PauseAfter > 0 && (p.noPause == "" || now.Sub(p.noPauses) >= pauseRetry)
+}
+
+// notePause remembers whether the engine can pause, by the result of asking it
+// to.
+func (p *Pool) notePause(err error) {
+	refused, ok := errors.AsType[*runtime.EngineError](err)
+	if err != nil && (!ok || errors.Is(err, runtime.ErrNoContainer)) {
+		p.opts.Logger.Debug().Err(err).Msg("pause idle sandbox")
+		return // it says nothing of what the engine can do
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.noPause
+	p.noPause = ""
+	if refused != nil {
+		p.noPause, p.noPauses = refused.Msg, time.Now()
+	}
+	if p.noPause != "" && before == "" {
+		p.opts.Logger.Warn().Err(err).Msg("idle sandboxes are not paused")
+	}
+}
+
+// pause stops the container's processes, unless busy says that they are needed
+// by now.
+func (s *Sandbox) pause(busy func() bool) error {
+	s.freezing.Lock()
+	defer s.freezing.Unlock()
+	if s.isFrozen() || busy() || s.Cause() != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
+	defer cancel()
+	err := s.engine.Pause(ctx, s.container)
+	if err == nil || ctx.Err() != nil { // one that we gave up on may come yet
+		s.setFrozen(true)
+	}
+	return err
+}
+
+// resume ends a pause of ours. When ctx ends first, the sandbox stays paused.
+func (s *Sandbox) resume(ctx context.Context) error {
+	s.freezing.Lock()
+	defer s.freezing.Unlock()
+	if !s.isFrozen() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, pauseTimeout)
+	defer cancel()
+	err := s.engine.Unpause(ctx, s.container)
+	if _, refused := errors.AsType[*runtime.EngineError](err); err != nil && !refused {
+		return err
+	}
+	// Refused: it goes on already, or it is gone, which its stream tells.
+	s.setFrozen(false)
+	return nil
+}
+
+// thaw ends a pause that is not ours, and reports whether there was one.
+func (s *Sandbox) thaw() bool {
+	s.freezing.Lock()
+	defer s.freezing.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), thawTimeout)
+	defer cancel()
+	err := s.engine.Unpause(ctx, s.container) // refused if it is not paused
+	if err == nil {
+		s.log.Warn().Msg("resume sandbox that was paused from outside")
+	}
+	return err == nil
+}
+
+func (s *Sandbox) isFrozen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.frozen
+}
+
+// awakeSince returns when the sandbox was made or last resumed; zero while it
+// is paused.
+func (s *Sandbox) awakeSince() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.frozen:
+		return time.Time{}
+	case s.resumed.IsZero():
+		return s.Created
+	}
+	return s.resumed
+}
+
+func (s *Sandbox) setFrozen(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.frozen = on
+	if !on {
+		s.resumed = time.Now()
+	}
+}
