@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/proxy"
 	"github.com/bridged/bridged/pkg/runtime"
 )
 
@@ -36,16 +37,22 @@ type config struct {
 	} `toml:"sandbox"`
 	Mounts mountList `toml:"mounts"`
 	Pool   struct {
-		Warm count `toml:"warm"`
-		Max  count `toml:"max"`
+		Warm   count `toml:"warm"`
+		Max    count `toml:"max"`
+		Memory share `toml:"memory"`
 	} `toml:"pool"`
 	Run struct {
 		Timeout    duration `toml:"timeout"`
 		MaxTimeout duration `toml:"max_timeout"`
 		YieldAfter patience `toml:"yield_after"`
+
+		SessionIdle patience `toml:"session_idle"`
+		PauseAfter  patience `toml:"pause_after"`
+		MaxSessions count    `toml:"max_sessions"`
 	} `toml:"run"`
 	Servers struct {
-		Idle duration `toml:"idle"`
+		Idle        duration `toml:"idle"`
+		CallTimeout duration `toml:"call_timeout"`
 	} `toml:"servers"`
 	Log struct {
 		Level  word `toml:"level"`
@@ -93,10 +100,15 @@ func defaultConfig() *config {
 	c.Sandbox.Imports = wordList{"numpy", "pandas"}
 	c.Pool.Warm = 2
 	c.Pool.Max = 32
+	c.Pool.Memory = share{percent: 75}
 	c.Run.Timeout = duration(30e9)
 	c.Run.MaxTimeout = duration(120e9)
 	c.Run.YieldAfter = patience(50e9)
+	c.Run.SessionIdle = patience(30 * time.Minute)
+	c.Run.PauseAfter = patience(time.Minute)
+	c.Run.MaxSessions = 16
 	c.Servers.Idle = duration(600e9)
+	c.Servers.CallTimeout = duration(proxy.DefaultCallTimeout)
 	c.Log.Level = "info"
 	c.Log.Format = "auto"
 	return c
@@ -128,10 +140,15 @@ func (c *config) keys() []key {
 		{"mounts", "MCP_BRIDGE_MOUNTS", "files and folders that code may read: SOURCE:TARGET, or tables in the file", &c.Mounts},
 		{"pool.warm", "MCP_BRIDGE_POOL_WARM", "sandboxes kept ready", &c.Pool.Warm},
 		{"pool.max", "MCP_BRIDGE_POOL_MAX", "sandboxes in all, those of sessions included", &c.Pool.Max},
+		{"pool.memory", "MCP_BRIDGE_POOL_MEMORY", "what the sandboxes' memory limits may add up to: a size, a share of the engine's machine, or never", &c.Pool.Memory},
 		{"run.timeout", "MCP_BRIDGE_TIMEOUT", "time limit of a call that sets none", &c.Run.Timeout},
 		{"run.max_timeout", "MCP_BRIDGE_MAX_TIMEOUT", "highest time limit that a call may set", &c.Run.MaxTimeout},
 		{"run.yield_after", "MCP_BRIDGE_YIELD_AFTER", "when a call that takes no progress is answered though its code still runs, or never", &c.Run.YieldAfter},
+		{"run.session_idle", "MCP_BRIDGE_SESSION_IDLE", "how long a session may be idle before its sandbox is ended, or never", &c.Run.SessionIdle},
+		{"run.pause_after", "MCP_BRIDGE_PAUSE_AFTER", "how long a session may be idle before its sandbox is paused until the next call, or never", &c.Run.PauseAfter},
+		{"run.max_sessions", "MCP_BRIDGE_MAX_SESSIONS", "named sessions that one agent may have at once, the default one included", &c.Run.MaxSessions},
 		{"servers.idle", "MCP_BRIDGE_SERVER_IDLE", "how long an MCP server may be idle before it is stopped", &c.Servers.Idle},
+		{"servers.call_timeout", "MCP_BRIDGE_CALL_TIMEOUT", "time limit of one call of an MCP server's tool whose definition sets none", &c.Servers.CallTimeout},
 		{"log.level", "MCP_BRIDGE_LOG_LEVEL", "debug, info, warn or error", &c.Log.Level},
 		{"log.format", "MCP_BRIDGE_LOG_FORMAT", "text, json, or auto: text on a terminal", &c.Log.Format},
 	}
@@ -248,6 +265,8 @@ func (c *config) check() error {
 		return errors.New("pool.max 0: no session could start; give at least 1")
 	case c.Pool.Warm > c.Pool.Max:
 		return fmt.Errorf("pool.warm %d is more than pool.max %d", c.Pool.Warm, c.Pool.Max)
+	case c.Run.MaxSessions < 1:
+		return errors.New("run.max_sessions 0: no session could start; give at least 1")
 	case c.Run.Timeout > c.Run.MaxTimeout:
 		return fmt.Errorf("run.timeout %s is more than run.max_timeout %s", c.Run.Timeout, c.Run.MaxTimeout)
 	}

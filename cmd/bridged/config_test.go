@@ -95,6 +95,8 @@ func TestBadConfigurationNamesTheSpot(t *testing.T) {
 		{name: "half a process", text: "[sandbox]\npids = 99.5\n", want: []string{"config.toml:2", "99.5 is no number"}},
 		{name: "folders in memory that fill it", text: "[sandbox]\ntmp = \"450m\"\n", want: []string{"sandbox.tmp 450m", "sandbox.memory 512m", "smaller"}},
 		{name: "an environment variable", env: []string{"MCP_BRIDGE_MEMORY=x"}, want: []string{"MCP_BRIDGE_MEMORY", "512m"}},
+		{name: "a share of more than there is", text: "[pool]\nmemory = \"120%\"\n", want: []string{"config.toml:2", "75%"}},
+		{name: "no session at all", env: []string{"MCP_BRIDGE_MAX_SESSIONS=0"}, want: []string{"run.max_sessions"}},
 		{name: "a patience that is none", env: []string{"MCP_BRIDGE_YIELD_AFTER=-1s"}, want: []string{"MCP_BRIDGE_YIELD_AFTER", "or never"}},
 		{name: "root", env: []string{"MCP_BRIDGE_CONTAINER_USER=0:0"}, want: []string{"sandbox.user", "65534:65534"}},
 		{name: "a user name", env: []string{"MCP_BRIDGE_CONTAINER_USER=nobody"}, want: []string{"sandbox.user"}},
@@ -228,6 +230,30 @@ func TestDocumentationNamesEveryKey(t *testing.T) {
 		}
 		if !strings.Contains(string(text), want) {
 			t.Errorf("missing row:\n%s", want)
+		}
+	}
+}
+
+func TestAShareOfMemory(t *testing.T) {
+	for _, row := range []struct {
+		text, shown string
+		of          int64 // a machine with 1000 bytes
+	}{
+		{"75%", "75%", 750},
+		{"100 %", "100%", 1000},
+		{"2k", "2k", 2048},
+		{"never", "never", 0},
+		{"0", "never", 0},
+	} {
+		var s share
+		if err := s.Set(row.text); err != nil || s.String() != row.shown || s.of(1000) != row.of {
+			t.Errorf("%s: got %s, %d and %v; want %s and %d", row.text, s, s.of(1000), err, row.shown, row.of)
+		}
+	}
+	for _, text := range []string{"", "0%", "101%", "x%", "-1", "half"} {
+		var s share
+		if err := s.Set(text); err == nil || !strings.Contains(err.Error(), "never") {
+			t.Errorf("%q: got %s and %v, want an error with advice", text, s, err)
 		}
 	}
 }

@@ -114,11 +114,15 @@ func newDaemon(c *config, p paths, instance string, log zerolog.Logger) *daemon 
 		find:     func(ctx context.Context) (runtime.Engine, error) { return findEngine(ctx, c, log) },
 		instance: instance, process: randomName(), log: log,
 	}
-	d.pool = sandbox.NewPool(d.launch, sandbox.PoolOptions{Warm: int(c.Pool.Warm), Max: int(c.Pool.Max), Logger: log})
+	d.pool = sandbox.NewPool(d.launch, sandbox.PoolOptions{
+		Warm: int(c.Pool.Warm), Max: int(c.Pool.Max), Memory: d.poolMemory, Each: int64(c.Sandbox.Memory),
+		SessionIdle: time.Duration(c.Run.SessionIdle), PauseAfter: time.Duration(c.Run.PauseAfter), Logger: log,
+	})
 	d.catalog = discovery.NewCatalog()
-	d.proxy = proxy.New(proxy.Options{Catalog: d.catalog, IdleTimeout: time.Duration(c.Servers.Idle), Version: version, Logger: log})
+	d.proxy = proxy.New(proxy.Options{Catalog: d.catalog, IdleTimeout: time.Duration(c.Servers.Idle), CallTimeout: time.Duration(c.Servers.CallTimeout), Version: version, Logger: log})
 	d.bridge = bridge.NewServer(d.open, bridge.Options{
-		Version: version, MaxCode: sandbox.MaxCode, YieldAfter: time.Duration(c.Run.YieldAfter), Logger: log,
+		Version: version, MaxCode: sandbox.MaxCode, YieldAfter: time.Duration(c.Run.YieldAfter),
+		MaxPythons: int(c.Run.MaxSessions), Logger: log,
 	})
 	return d
 }
@@ -135,6 +139,16 @@ func (d *daemon) close() {
 		}
 	})
 	closing.Wait()
+}
+
+// poolMemory is what the limits of all sandboxes may add up to, in bytes; 0 is
+// no bound. The engine's machine may be another than ours.
+func (d *daemon) poolMemory() int64 {
+	info, err := d.engines.status()
+	if err != nil {
+		return d.conf.Pool.Memory.of(0)
+	}
+	return d.conf.Pool.Memory.of(info.MemoryBytes)
 }
 
 // launch makes one sandbox for the pool.
@@ -168,7 +182,7 @@ func (d *daemon) sandboxOptions() sandbox.Options {
 func (d *daemon) status() ops.Status {
 	s := ops.Status{
 		Schema: ops.SchemaVersion, Version: version, PID: os.Getpid(), Started: d.started,
-		Sandboxes: []ops.Sandbox{}, Sessions: []ops.Session{}, Servers: []ops.Server{},
+		Sessions: []ops.Session{}, Servers: []ops.Server{},
 	}
 	d.describeEngine(&s)
 	for _, v := range d.bridge.Sessions() {
@@ -178,6 +192,7 @@ func (d *daemon) status() ops.Status {
 		}
 		s.Sessions = append(s.Sessions, ops.Session{
 			ID: v.ID[:min(8, len(v.ID))], Client: client, PID: v.PID, Cwd: v.CWD, Since: v.Since, Calls: v.Calls, Running: v.Running,
+			Pythons: describePythons(v.Pythons),
 		})
 	}
 	for _, v := range d.proxy.Status() {
@@ -187,6 +202,17 @@ func (d *daemon) status() ops.Status {
 		})
 	}
 	return s
+}
+
+func describePythons(infos []bridge.PythonInfo) []ops.Python {
+	list := make([]ops.Python, 0, len(infos))
+	for _, v := range infos {
+		list = append(list, ops.Python{
+			Name: v.Name, State: string(v.Sandbox.State), Sandbox: v.Sandbox.Sandbox, Since: v.Since, Used: v.Used,
+			SandboxSince: v.Sandbox.Since, Calls: v.Calls, Running: v.Running, Lost: v.Sandbox.Lost,
+		})
+	}
+	return list
 }
 
 // describeEngine fills what the engine and the pool decide.
@@ -199,9 +225,6 @@ func (d *daemon) describeEngine(s *ops.Status) {
 	}
 	s.Pool = ops.Pool{
 		Target: p.Target, Max: p.Max, Warm: p.Warm, Leased: p.Leased, Creating: p.Creating, Failures: p.Failures, Error: p.LastError,
-	}
-	for _, v := range p.Sandboxes {
-		s.Sandboxes = append(s.Sandboxes, describeSandbox(v))
 	}
 	switch {
 	case err != nil:

@@ -65,6 +65,9 @@ func (p *patience) UnmarshalTOML(raw []byte) error {
 	return fromTOML(raw, p, tomlText|tomlWhole|tomlFraction)
 }
 
+// UnmarshalTOML takes text or a whole number of bytes.
+func (s *share) UnmarshalTOML(raw []byte) error { return fromTOML(raw, s, tomlText|tomlWhole) }
+
 // UnmarshalTOML takes a whole number.
 func (c *count) UnmarshalTOML(raw []byte) error { return fromTOML(raw, c, tomlWhole) }
 

@@ -44,6 +44,57 @@ func (b *byteSize) Set(s string) error {
 // Type names the kind of value in help texts.
 func (*byteSize) Type() string { return "size" }
 
+// A share is a part of a machine's memory: "75%", or a size. Its zero value is
+// "never", no bound.
+type share struct {
+	percent int64
+	size    byteSize
+}
+
+func (s share) String() string {
+	switch {
+	case s.percent > 0:
+		return strconv.FormatInt(s.percent, 10) + "%"
+	case s.size > 0:
+		return s.size.String()
+	}
+	return "never"
+}
+
+// Set parses text.
+func (s *share) Set(text string) error {
+	if text == "never" || text == "0" {
+		*s = share{}
+		return nil
+	}
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		v, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if err != nil || v < 1 || v > 100 {
+			return fmt.Errorf("%q is no share: write for example 75%%, 8g or never", text)
+		}
+		*s = share{percent: v}
+		return nil
+	}
+	var size byteSize
+	if err := size.Set(text); err != nil {
+		return fmt.Errorf("%w, a share such as 75%%, or never", err)
+	}
+	*s = share{size: size}
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*share) Type() string { return "share" }
+
+// of returns the bytes that s is of a machine with so much memory; 0 means no
+// bound, as when the machine's memory is unknown.
+func (s share) of(total int64) int64 {
+	if s.percent > 0 {
+		return total / 100 * s.percent
+	}
+	return int64(s.size)
+}
+
 // A duration is a positive span of time: "30s", "10m", or a number of seconds.
 type duration time.Duration
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -20,6 +21,8 @@ const (
 	maxServerName = 256
 	// maxTimeout keeps a timeout within what a time.Duration holds.
 	maxTimeout = 365 * 24 * time.Hour
+	// maxSessionName bounds a session's name, in characters.
+	maxSessionName = 64
 )
 
 // args are the arguments of run_python.
@@ -28,6 +31,7 @@ type args struct {
 	servers []string
 	timeout time.Duration // 0 if the agent gave none
 	reset   bool          // start over in a fresh sandbox
+	session string        // "" is the default one
 	notices []string      // what was made of arguments that were not quite right
 }
 
@@ -57,11 +61,14 @@ func parseArgs(raw json.RawMessage, maxCode int) (args, error) {
 	if err := a.setTimeout(members["timeout"]); err != nil {
 		return args{}, err
 	}
-	for _, name := range []string{"code", "servers", "timeout", "reset"} {
+	if a.session, err = parseSession(members["session"]); err != nil {
+		return args{}, err
+	}
+	for _, name := range []string{"code", "servers", "timeout", "reset", "session"} {
 		delete(members, name)
 	}
 	if len(members) > 0 {
-		a.notices = append(a.notices, fmt.Sprintf("ignored unknown arguments %s; run_python takes code, servers, timeout and reset", quoteNames(members)))
+		a.notices = append(a.notices, fmt.Sprintf("ignored unknown arguments %s; run_python takes code, servers, timeout, reset and session", quoteNames(members)))
 	}
 	return a, nil
 }
@@ -218,6 +225,27 @@ func parseReset(raw json.RawMessage) (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf(`the argument "reset" must be true or false, not %s`, brief(string(raw)))
+}
+
+// parseSession reads a name, or a number as one.
+func parseSession(raw json.RawMessage) (string, error) {
+	if raw == nil {
+		return "", nil
+	}
+	name := string(raw)
+	if c := firstByte(raw); c != '-' && (c < '0' || c > '9') && json.Unmarshal(raw, &name) != nil {
+		return "", fmt.Errorf(`the argument "session" must be a name such as "analysis", not %s`, kindOf(raw))
+	}
+	name = strings.TrimSpace(name)
+	if n := utf8.RuneCountInString(name); n > maxSessionName {
+		return "", fmt.Errorf(`the argument "session" has %d characters and the limit is %d; use a short name such as "analysis"`, n, maxSessionName)
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			return "", fmt.Errorf(`the argument "session" holds %U, which can't be printed; use a short name such as "analysis"`, r)
+		}
+	}
+	return name, nil
 }
 
 // kindOf names what a JSON value is.

@@ -34,8 +34,11 @@ func TestArguments(t *testing.T) {
 		{"a reset needs no code", `{"reset":true}`, args{reset: true}, ""},
 		{"a reset in a string", `{"code":"1","reset":"True"}`, args{code: "1", reset: true}, ""},
 		{"no reset", `{"code":"1","reset":false}`, args{code: "1"}, ""},
+		{"a session", `{"code":"1","session":" Ann's data "}`, args{code: "1", session: "Ann's data"}, ""},
+		{"a session with a number for a name", `{"code":"1","session":7}`, args{code: "1", session: "7"}, ""},
+		{"an empty name is the default session", `{"code":"1","session":""}`, args{code: "1"}, ""},
 		{"unknown arguments", `{"code":"","b":1,"a":2}`, args{
-			notices: []string{`ignored unknown arguments "a", "b"; run_python takes code, servers, timeout and reset`}}, ""},
+			notices: []string{`ignored unknown arguments "a", "b"; run_python takes code, servers, timeout, reset and session`}}, ""},
 
 		{"nothing", ``, args{}, `the argument "code" is missing`},
 		{"no code", `{"script":"1","timeout":3}`, args{}, `"code" is missing (a string of Python); got "script", "timeout"`},
@@ -49,6 +52,10 @@ func TestArguments(t *testing.T) {
 		{"too much code", `{"code":"` + strings.Repeat("x", 1001) + `"}`, args{}, `has 1001 bytes and the limit is 1000`},
 		{"far too much code", `{"code":"` + strings.Repeat("x", 9000) + `"}`, args{}, `and the limit is 1000`},
 		{"a reset that is neither", `{"code":"","reset":"maybe"}`, args{}, `"reset" must be true or false, not "maybe"`},
+		{"a session that is a list", `{"code":"","session":["a"]}`, args{}, `"session" must be a name such as "analysis", not a list`},
+		{"a session's name without end", `{"code":"","session":"` + strings.Repeat("é", 65) + `"}`, args{}, `has 65 characters and the limit is 64`},
+		{"a session's name with a newline", `{"code":"","session":"a\nb"}`, args{}, `holds U+000A, which can't be printed`},
+		{"a session's name that turns text around", `{"code":"","session":"a\u202eb"}`, args{}, `holds U+202E`},
 		{"no code and no reset", `{"reset":false}`, args{}, `"code" is missing`},
 		{"timeout 0", `{"code":"","timeout":0}`, args{}, `more than 0 seconds, not 0`},
 		{"timeout -1", `{"code":"","timeout":-1}`, args{}, `more than 0 seconds, not -1`},

@@ -24,6 +24,7 @@ type Upstreams interface {
 type runner interface {
 	Run(ctx context.Context, req sandbox.Request, onOutput func(sandbox.Output)) (sandbox.Result, error)
 	Reset(ctx context.Context) error
+	Status() sandbox.SessionStatus
 	Close()
 }
 
@@ -48,6 +49,9 @@ func (w *workspace) Run(ctx context.Context, req sandbox.Request, output func(sa
 
 // Reset gives the next run a fresh interpreter. The servers stay loaded.
 func (w *workspace) Reset(ctx context.Context) error { return w.runner.Reset(ctx) }
+
+// Status says how the sandbox is.
+func (w *workspace) Status() sandbox.SessionStatus { return w.runner.Status() }
 
 // Close ends the code first, so that it makes no call of servers that are gone.
 func (w *workspace) Close() {

@@ -42,6 +42,10 @@ func (i interpreter) Reset(context.Context) error {
 	return nil
 }
 
+func (i interpreter) Status() sandbox.SessionStatus {
+	return sandbox.SessionStatus{State: sandbox.StateNone}
+}
+
 func (i interpreter) Close() { i.closed = append(i.closed, "code") }
 
 func TestAWorkspaceTellsTheSandboxWhatIsLoaded(t *testing.T) {

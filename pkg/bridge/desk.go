@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,9 +20,9 @@ type desk struct {
 	open  Opener
 	hello Hello
 
-	turn   chan struct{} // holds one token; its holder may use the fields below
-	ws     Workspace
+	turn   chan struct{} // holds one token; its holder may use closed and set ws
 	closed bool
+	ws     atomic.Pointer[Workspace] // nil while there is none
 }
 
 func newDesk(ctx context.Context, open Opener, hello Hello) *desk {
@@ -47,15 +48,23 @@ func (d *desk) get(ctx context.Context) (Workspace, error) {
 	if d.closed {
 		return nil, errClientGone
 	}
-	if d.ws != nil {
-		return d.ws, nil
+	if ws := d.opened(); ws != nil {
+		return ws, nil
 	}
 	ws, err := d.open(d.ctx, d.hello)
 	if err != nil {
 		return nil, fmt.Errorf("opening a session: %w", err)
 	}
-	d.ws = ws
+	d.ws.Store(&ws)
 	return ws, nil
+}
+
+// opened returns the workspace if there is one by now.
+func (d *desk) opened() Workspace {
+	if ws := d.ws.Load(); ws != nil {
+		return *ws
+	}
+	return nil
 }
 
 // servers returns the names of the servers that can be loaded, as far as they
@@ -75,8 +84,7 @@ func (d *desk) close() {
 	d.turn <- struct{}{}
 	defer func() { <-d.turn }()
 	d.closed = true
-	if d.ws != nil {
-		d.ws.Close()
-		d.ws = nil
+	if ws := d.ws.Swap(nil); ws != nil {
+		(*ws).Close()
 	}
 }

@@ -21,7 +21,8 @@ type task func(ctx context.Context, output func(sandbox.Output)) (sandbox.Result
 
 // A job is a task under way. It may outlive the call that began it.
 type job struct {
-	n      int64 // counts the lane's jobs from 1
+	n      int64  // counts the lane's jobs from 1
+	place  *place // of the call that began it
 	began  time.Time
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when res, err and panicked are set
@@ -68,6 +69,9 @@ func (j *job) follow(p *progress) {
 	j.watch = p
 }
 
+// startedBy reports whether the call at p began the job.
+func (j *job) startedBy(p *place) bool { return j.place == p }
+
 // ended reports whether the task is over.
 func (j *job) ended() bool {
 	select {
@@ -80,14 +84,14 @@ func (j *job) ended() bool {
 
 // soFar is the answer of a call that waits no longer: what was printed since
 // the last such answer, and how to go on.
-func (j *job) soFar() sandbox.Result {
+func (j *job) soFar(goOn string) sandbox.Result {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.told = true
 	return sandbox.Result{
 		Status:   statusRunning,
 		Output:   j.fresh.take(),
-		Notices:  []string{fmt.Sprintf("still running (run %d): call run_python with empty code to go on waiting", j.n)},
+		Notices:  []string{fmt.Sprintf("still running (run %d): %s to go on waiting", j.n, goOn)},
 		Duration: time.Since(j.began),
 	}
 }

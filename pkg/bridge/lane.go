@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,31 +17,98 @@ import (
 // errReset is the cause of an interrupt that makes way for a fresh sandbox.
 var errReset = errors.New("the agent starts over")
 
+// maxWaiting bounds the calls that wait for their turn in one Python session.
+const maxWaiting = 32
+
 // A lane runs the calls of one Python session in the order in which they came.
 // A run that outlives its call's patience keeps the lane until it ends, and its
 // result until a call collects it. Its methods may be called from several
 // goroutines.
 type lane struct {
+	name string          // the session's, "" for the default one
 	ctx  context.Context // the connection's: ends what runs
 	jobs *sync.WaitGroup // counts the jobs' goroutines, which end after ctx
 	log  zerolog.Logger
-	turn chan struct{} // holds a token while a job runs
 
-	mu   sync.Mutex    // guards the fields below
-	last *job          // the youngest; nil before the first
-	late *job          // has outlived its call and is not claimed; nil if none
-	left chan struct{} // closed while there is a late job
-	owed []string      // notices that no call was there to hear
+	mu    sync.Mutex    // guards the fields below
+	queue []*place      // of calls that wait for their turn, in order
+	taken bool          // a place has the turn
+	last  *job          // the youngest; nil before the first
+	late  *job          // has outlived its call and is not claimed; nil if none
+	left  chan struct{} // closed while there is a late job
+	owed  []string      // notices that no call was there to hear
 }
 
-func newLane(ctx context.Context, jobs *sync.WaitGroup, log zerolog.Logger) *lane {
-	return &lane{ctx: ctx, jobs: jobs, log: log, turn: make(chan struct{}, 1), left: make(chan struct{})}
+func newLane(ctx context.Context, name string, jobs *sync.WaitGroup, log zerolog.Logger) *lane {
+	return &lane{name: name, ctx: ctx, jobs: jobs, log: log, left: make(chan struct{})}
+}
+
+// A place is a call's place in a lane, until it is given up.
+type place struct {
+	turn chan struct{} // closed when the turn is this place's
+	held bool          // so it is; guarded by the lane's mu
+}
+
+// enter takes the last place in the queue. The caller must leave it, or begin
+// with it.
+func (l *lane) enter() (*place, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) >= maxWaiting {
+		return nil, fmt.Errorf("busy, nothing ran: %d calls wait for their turn in %s already, which is the limit; wait for their answers, or use another session", len(l.queue), l.called())
+	}
+	p := &place{turn: make(chan struct{})}
+	l.queue = append(l.queue, p)
+	l.passLocked()
+	return p, nil
+}
+
+// leave gives a place up, and the turn if it has it.
+func (l *lane) leave(p *place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.queue, p); i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
+	}
+	if p.held {
+		p.held, l.taken = false, false
+		l.passLocked()
+	}
+}
+
+// passLocked gives the turn to the first in the queue, if nobody has it.
+func (l *lane) passLocked() {
+	if l.taken || len(l.queue) == 0 {
+		return
+	}
+	p := l.queue[0]
+	l.queue = l.queue[1:]
+	p.held, l.taken = true, true
+	close(p.turn)
+}
+
+// called is the session's name in a sentence.
+func (l *lane) called() string {
+	if l.name == "" {
+		return "this session"
+	}
+	return fmt.Sprintf("session %q", l.name)
+}
+
+// goOn tells how to wait for a run that goes on.
+func (l *lane) goOn() string {
+	if l.name == "" {
+		return "call run_python with empty code"
+	}
+	return fmt.Sprintf("call run_python with empty code and session=%q", l.name)
 }
 
 // An order is what a call wants of a lane.
 type order struct {
 	code     string
 	reset    bool             // end what runs late
+	timed    bool             // the call brings a time limit
+	place    *place           // in the lane's queue; do gives it up
 	task     task             // what to do
 	patience <-chan time.Time // yields when the call must be answered; nil never does
 	progress *progress        // may be nil
@@ -58,17 +126,35 @@ func (l *lane) do(ctx context.Context, o order) (sandbox.Result, error) {
 			return sandbox.Result{}, err
 		}
 		if !l.await(ctx, j, o) {
-			return j.soFar(), nil
+			return l.noteLimit(j, o, j.soFar(l.goOn())), nil
 		}
 		if l.claim(j) {
-			return l.conclude(ctx, j, earlier)
+			res, err := l.conclude(ctx, j, earlier)
+			return l.noteLimit(j, o, res), err
 		}
 		// Another call has the result: there is nothing to wait for.
+		if o.place, err = l.enter(); err != nil {
+			return sandbox.Result{}, err
+		}
 	}
 }
 
-// join returns the job to wait for, and one that ended unheard before it.
+// noteLimit says that the time limit of a call that waited on was not used.
+func (l *lane) noteLimit(j *job, o order, res sandbox.Result) sandbox.Result {
+	if o.timed && !j.startedBy(o.place) {
+		res.Notices = append(res.Notices, fmt.Sprintf("timeout was ignored: run %d keeps the time limit that it was started with", j.n))
+	}
+	return res
+}
+
+// join returns the job to wait for, and one that ended unheard before it. The
+// order's place is given up, or used up by a new job.
 func (l *lane) join(ctx context.Context, o order) (j, earlier *job, err error) {
+	defer func() {
+		if j == nil || !j.startedBy(o.place) {
+			l.leave(o.place)
+		}
+	}()
 	for {
 		late, left := l.outlived()
 		switch {
@@ -85,7 +171,7 @@ func (l *lane) join(ctx context.Context, o order) (j, earlier *job, err error) {
 			left = nil // it is closed, and tells nothing new
 		}
 		select {
-		case l.turn <- struct{}{}:
+		case <-o.place.turn:
 			if j, earlier := l.begin(o); j != nil {
 				return j, earlier, nil
 			}
@@ -121,20 +207,22 @@ func (l *lane) end(ctx context.Context, j *job) error {
 func (l *lane) busy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Errorf("busy, nothing ran: run %d still goes on; call run_python with empty code to wait for it, or with reset=true to stop it and start over", l.last.n)
+	if l.last == nil {
+		return errors.New("busy, nothing ran: an earlier call of this session is still waiting for its servers; try again in a moment")
+	}
+	return fmt.Errorf("busy, nothing ran: run %d still goes on; %s to wait for it, or with reset=true to stop it and start over", l.last.n, l.goOn())
 }
 
-// begin starts a job; the caller has taken the turn. It returns none, and gives
-// back the turn, if there is a late job to wait for instead.
+// begin starts a job; the order's place has the turn. It returns none if there
+// is a late job to wait for instead.
 func (l *lane) begin(o order) (j, earlier *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.late != nil && o.waits() {
-		<-l.turn
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancelCause(l.ctx)
-	j = &job{n: 1, began: time.Now(), cancel: cancel, done: make(chan struct{}), watch: o.progress}
+	j = &job{n: 1, began: time.Now(), cancel: cancel, done: make(chan struct{}), place: o.place, watch: o.progress}
 	if l.last != nil {
 		j.n += l.last.n
 	}
@@ -144,7 +232,7 @@ func (l *lane) begin(o order) (j, earlier *job) {
 	}
 	l.last = j
 	l.jobs.Go(func() { // ends with the task, which ends soon after ctx
-		defer func() { <-l.turn }()
+		defer l.leave(o.place)
 		j.run(ctx, o.task, l.log)
 	})
 	return j, earlier
@@ -161,13 +249,13 @@ func (l *lane) await(ctx context.Context, j *job, o order) bool {
 		j.cancel(context.Cause(ctx))
 		<-j.done
 	case <-o.patience:
-		return !l.leave(j)
+		return !l.outlive(j)
 	}
 	return true
 }
 
-// leave makes a job late, unless it has ended.
-func (l *lane) leave(j *job) bool {
+// outlive makes a job late, unless it has ended.
+func (l *lane) outlive(j *job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j.ended() {
@@ -235,6 +323,20 @@ func (l *lane) putBack(j *job) {
 	j.claimed = false
 	l.late = j
 	close(l.left)
+}
+
+// owe keeps a notice for the next answer.
+func (l *lane) owe(notice string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.owed = append(l.owed, notice)
+}
+
+// quiet reports whether nothing runs, nothing waits and no result is kept.
+func (l *lane) quiet() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.taken && len(l.queue) == 0 && l.late == nil && len(l.owed) == 0
 }
 
 // lingers reports whether a job goes on whose call was answered.

@@ -31,7 +31,7 @@ func onTrack(t *testing.T, f func(t *testing.T, k *track)) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var jobs sync.WaitGroup
-		k := &track{t: t, lane: newLane(ctx, &jobs, zerolog.Nop())}
+		k := &track{t: t, lane: newLane(ctx, "", &jobs, zerolog.Nop())}
 		f(t, k)
 		cancel()
 		jobs.Wait()
@@ -64,7 +64,16 @@ func (k *track) task(code string) task {
 
 // call makes a call with 5 s of patience.
 func (k *track) call(ctx context.Context, code string, reset bool) (sandbox.Result, error) {
-	return k.lane.do(ctx, order{code: code, reset: reset, task: k.task(code), patience: time.After(5*time.Second + time.Millisecond)})
+	return k.do(ctx, order{code: code, reset: reset, patience: time.After(5*time.Second + time.Millisecond)})
+}
+
+func (k *track) do(ctx context.Context, o order) (sandbox.Result, error) {
+	var err error
+	if o.place, err = k.lane.enter(); err != nil {
+		return sandbox.Result{}, err
+	}
+	o.task = k.task(o.code)
+	return k.lane.do(ctx, o)
 }
 
 // expect makes a call and compares what came of it, in brief.
@@ -159,7 +168,7 @@ func TestQueuedCodeIsRefusedWhenTheRunBeforeItIsLate(t *testing.T) {
 
 func TestACallWithProgressNeverYields(t *testing.T) {
 	onTrack(t, func(t *testing.T, k *track) {
-		res, err := k.lane.do(t.Context(), order{code: "30s", task: k.task("30s")})
+		res, err := k.do(t.Context(), order{code: "30s"})
 		if err != nil || res.Value != "30s" || len(res.Output) != 30 {
 			t.Errorf("got %+v and %v", res, err)
 		}
@@ -191,6 +200,85 @@ func TestAResetStopsALateRun(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"1h interrupted: " + errReset.Error(), "1s"}, k.runs); diff != "" {
 			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCallsRunInTheOrderOfTheirPlaces(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		var places []*place
+		for range 6 {
+			p, err := k.lane.enter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			places = append(places, p)
+		}
+		k.lane.leave(places[0]) // it had the turn
+		k.lane.leave(places[3]) // it waited for it
+		var wg sync.WaitGroup
+		for _, i := range []int{5, 2, 1, 4} { // the order in which they get ready says nothing
+			wg.Go(func() {
+				code := fmt.Sprint(i)
+				if _, err := k.lane.do(t.Context(), order{code: code, place: places[i], task: k.task(code)}); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if diff := cmp.Diff([]string{"1", "2", "4", "5"}, k.runs); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+		if !k.lane.quiet() {
+			t.Error("the lane is not quiet when all is over")
+		}
+	})
+}
+
+func TestALaneHasRoomForSoManyCalls(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		k.lane.name = "s1"
+		var places []*place
+		for range 1 + maxWaiting { // one has the turn
+			p, err := k.lane.enter()
+			if err != nil {
+				t.Fatal(err)
+			}
+			places = append(places, p)
+		}
+		want := `busy, nothing ran: 32 calls wait for their turn in session "s1" already, which is the limit; wait for their answers, or use another session`
+		if _, err := k.lane.enter(); err == nil || err.Error() != want {
+			t.Errorf("got error %v, want %s", err, want)
+		}
+		for _, p := range places {
+			k.lane.leave(p)
+		}
+		k.lane.name = ""
+		k.expect("1s", "ok|1 |1s|")
+	})
+}
+
+func TestANamedSessionSaysHowToGoOn(t *testing.T) {
+	onTrack(t, func(_ *testing.T, k *track) {
+		k.lane.name = "s1"
+		k.expect("12s", `running|1 2 3 4 5 ||still running (run 1): call run_python with empty code and session="s1" to go on waiting`)
+		k.expect("1s", `busy, nothing ran: run 1 still goes on; call run_python with empty code and session="s1" to wait for it, or with reset=true to stop it and start over`)
+	})
+}
+
+func TestATimeLimitOfACallThatWaitsOnIsNotForgottenInSilence(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		k.expect("12s", "running|1 2 3 4 5 ||"+still)
+		for _, want := range []string{
+			"running|6 7 8 9 10 ||" + still + ";timeout was ignored: run 1 keeps the time limit that it was started with",
+			"ok|11 12 |12s|timeout was ignored: run 1 keeps the time limit that it was started with",
+			"ok|||",
+		} {
+			res, err := k.do(t.Context(), order{timed: true, patience: time.After(5*time.Second + time.Millisecond)})
+			if got := brieflyTold(res, err); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
 		}
 	})
 }
@@ -268,7 +356,7 @@ func TestAResetIsMadeBeforeItsCodeRuns(t *testing.T) {
 	for _, tt := range []struct{ arguments, value, notice string }{
 		{`{"code":"a"}`, "a0", ""},
 		{`{"code":"b","reset":true}`, "b1", startedOver},
-		{`{"reset":true}`, "2", startedOver},
+		{`{"reset":true}`, "", ended},
 		{`{"code":"c","reset":false}`, "c2", ""},
 	} {
 		a.send(callLine(`1`, tt.arguments))
@@ -284,7 +372,7 @@ func TestEarlierBackgroundOutputIsNotLostToALateRun(t *testing.T) {
 	one, two := sandbox.Output{Stream: 1, Text: "one "}, sandbox.Output{Stream: 1, Text: "two"}
 	j := &job{cancel: func(error) {}}
 	j.print(one)
-	j.soFar()
+	j.soFar("")
 	j.print(two)
 	j.res = sandbox.Result{Status: sandbox.StatusOK, Output: []sandbox.Output{bg, {Stream: 1, Text: "one two"}}}
 	res, err := j.result()

@@ -40,7 +40,7 @@ The last expression's value is shown. asyncio.gather runs calls side by side. ` 
 func newMCP(s *session) *server.MCPServer {
 	hooks := &server.Hooks{}
 	hooks.AddAfterListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest, list *mcp.ListToolsResult) {
-		line := liveLine(s.desk.servers(ctx))
+		line := liveLine(s.pys.desk().servers(ctx))
 		for i := range list.Tools {
 			list.Tools[i].Description += line
 		}

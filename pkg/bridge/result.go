@@ -81,7 +81,7 @@ func headline(r sandbox.Result) []string {
 	var lines []string
 	switch r.Status {
 	case sandbox.StatusTimeout:
-		lines = append(lines, fmt.Sprintf("timeout: the code was stopped after %.1f s; pass a larger timeout if it needs longer", r.Duration.Seconds()))
+		lines = append(lines, "timeout: the code was stopped at its time limit of "+r.Limit)
 	case sandbox.StatusInterrupted:
 		lines = append(lines, fmt.Sprintf("interrupted after %.1f s", r.Duration.Seconds()))
 	case sandbox.StatusLost:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -18,12 +19,13 @@ const lostSession = "bridged was restarted: variables, imports and functions of 
 // startedOver is what an agent is told that asked for a reset.
 const startedOver = "started over: this is a fresh sandbox; variables, imports, files and background code of earlier calls are gone"
 
+// ended is what an agent is told that asked for a reset and ran nothing.
+const ended = "this session's sandbox has ended, with variables, imports, files and background code; the next call gets a fresh one"
+
 // runPython answers a call of the tool. Everything that goes wrong is a result
 // that the model can read, never a protocol error.
 func (s *session) runPython(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	s.calls.Add(1)
-	s.running.Add(1)
-	defer s.running.Add(-1)
 	view := viewOf(ctx, s.srv.opts.TextBudget)
 	a, err := parseArgs(req.Params.RawArguments, s.srv.opts.MaxCode)
 	if err != nil {
@@ -39,11 +41,25 @@ func (s *session) runPython(ctx context.Context, req mcp.CallToolRequest) (*mcp.
 
 // run loads the servers and runs the code. An error means that nothing ran.
 func (s *session) run(ctx context.Context, a args) (sandbox.Result, error) {
-	ws, err := s.desk.get(ctx)
+	t := ticketOf(ctx)
+	t.await()
+	py, place, err := s.pys.enter(a.session)
+	t.pass()
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	o := order{code: a.code, reset: a.reset, task: a.task(ws)}
+	defer py.running.Add(-1)
+	handed := false // the lane has taken the place over
+	defer func() {
+		if !handed {
+			py.lane.leave(place)
+		}
+	}()
+	ws, err := py.desk.get(ctx)
+	if err != nil {
+		return sandbox.Result{}, err
+	}
+	o := order{code: a.code, reset: a.reset, timed: a.timeout > 0, place: place, task: a.task(ws)}
 	o.progress = newProgress(ctx, s.w.offer)
 	defer o.progress.close()
 	if d := s.srv.opts.YieldAfter; d > 0 && o.progress == nil {
@@ -56,7 +72,8 @@ func (s *session) run(ctx context.Context, a args) (sandbox.Result, error) {
 			return sandbox.Result{}, explain(ctx, err)
 		}
 	}
-	res, err := s.lane.do(ctx, o)
+	handed = true
+	res, err := py.lane.do(ctx, o)
 	if err != nil {
 		return sandbox.Result{}, explain(ctx, err)
 	}
@@ -73,6 +90,9 @@ func (a args) task(ws Workspace) task {
 			if err := ws.Reset(ctx); err != nil {
 				return sandbox.Result{}, err
 			}
+		}
+		if a.reset && strings.TrimSpace(a.code) == "" {
+			return sandbox.Result{Status: sandbox.StatusOK, Notices: []string{ended}}, nil
 		}
 		res, err := ws.Run(ctx, sandbox.Request{Code: a.code, Timeout: a.timeout}, output)
 		if a.reset && err == nil {

@@ -22,6 +22,7 @@ type Options struct {
 	MaxMessage  int            // bytes of a message from an agent; 0 means 16 MiB
 	MaxRequests int            // requests at once in a session; 0 means 64
 	MaxSessions int            // sessions at once; 0 means 256
+	MaxPythons  int            // Python sessions of one connection, the default one included; 0 means 16
 	TextBudget  int            // bytes of text in a result; 0 means 16000
 	YieldAfter  time.Duration  // when a call without progress is answered though its code still runs; 0 means never
 	Logger      zerolog.Logger // the zero value writes nothing
@@ -32,6 +33,7 @@ func (o Options) withDefaults() Options {
 	o.MaxMessage = cmp.Or(o.MaxMessage, 16<<20)
 	o.MaxRequests = cmp.Or(o.MaxRequests, 64)
 	o.MaxSessions = cmp.Or(o.MaxSessions, 256)
+	o.MaxPythons = cmp.Or(o.MaxPythons, 16)
 	o.TextBudget = cmp.Or(o.TextBudget, 16000)
 	return o
 }
@@ -183,6 +185,7 @@ type SessionInfo struct {
 	Since         time.Time
 	Calls         int64 // of run_python, begun
 	Running       int   // of run_python, now, queued ones and those whose call was answered counted
+	Pythons       []PythonInfo
 }
 
 // Sessions returns the open sessions, the oldest first.

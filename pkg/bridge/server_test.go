@@ -28,6 +28,7 @@ type bench struct {
 	run     func(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error)
 	load    func(names []string) error
 	servers []string
+	status  sandbox.SessionStatus
 	resets  atomic.Int32
 	closed  atomic.Int32
 }
@@ -50,6 +51,8 @@ func (b *bench) Reset(context.Context) error {
 	b.resets.Add(1)
 	return nil
 }
+
+func (b *bench) Status() sandbox.SessionStatus { return b.status }
 
 func (b *bench) Servers() []string { return b.servers }
 
@@ -519,7 +522,8 @@ func TestSessionsAreListedAndLimited(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	got[0].Since = time.Time{}
-	got[0].Running = 0 // the call may be ending
+	got[0].Running = 0   // the call may be ending
+	got[0].Pythons = nil // TestNamedSessionsRunSideBySide looks at them
 	want := SessionInfo{ID: a.welcome.Session, ClientName: "cli", ClientVersion: "3", PID: 42, CWD: "/work", Calls: 1}
 	if diff := cmp.Diff(want, got[0]); diff != "" {
 		t.Errorf("session (-want +got):\n%s", diff)

@@ -41,8 +41,7 @@ type session struct {
 	log    zerolog.Logger
 	mcp    *server.MCPServer
 	client *clientSession
-	desk   *desk
-	lane   *lane
+	pys    *pythons
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -53,8 +52,9 @@ type session struct {
 	helpers  sync.WaitGroup
 	counter  int64 // ids towards mcp-go; used by the reading goroutine alone
 	calls    atomic.Int64
-	running  atomic.Int64
 	toldLost atomic.Bool // the agent knows that its earlier session is gone
+
+	lastTicket <-chan struct{} // of the call before the next; used by the reading goroutine alone
 
 	notes sync.Mutex // held while mcp-go's notifications are sent
 
@@ -82,10 +82,21 @@ func newSession(ctx context.Context, srv *Server, conn net.Conn, hello Hello) *s
 		inflight: map[string]*request{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.desk = newDesk(s.ctx, srv.open, hello)
-	s.lane = newLane(s.ctx, &s.helpers, s.log)
+	s.pys = newPythons(srv.opts.MaxPythons, s.openPython)
 	s.mcp = newMCP(s)
 	return s
+}
+
+func (s *session) openPython(name string) *python {
+	log := s.log
+	if name != "" {
+		log = log.With().Str("python", name).Logger()
+	}
+	return &python{
+		name: name, since: time.Now(),
+		desk: newDesk(s.ctx, s.srv.open, s.hello),
+		lane: newLane(s.ctx, name, &s.helpers, log),
+	}
 }
 
 // newSessionID returns 144 random bits.
@@ -100,7 +111,7 @@ func newSessionID() string {
 func (s *session) serve(lines *lineReader) {
 	s.w = newWriter(s.conn, writeTimeout, maxQueued)
 	ctx := s.mcp.WithContext(s.ctx, s.client)
-	s.helpers.Go(func() { s.desk.prepare(s.log) }) // ends with s.ctx at the latest
+	s.helpers.Go(func() { s.pys.desk().prepare(s.log) }) // ends with s.ctx at the latest
 	err := s.read(ctx, lines)
 	s.log.Debug().Err(err).Msg("session's input ended")
 	if s.ctx.Err() == nil {
@@ -112,7 +123,7 @@ func (s *session) serve(lines *lineReader) {
 	s.requests.Wait()
 	s.helpers.Wait()
 	s.w.close(flushGrace)
-	s.desk.close()
+	s.pys.close()
 }
 
 // drain gives requests that are under way a moment to finish.
@@ -217,9 +228,15 @@ func (s *session) start(ctx context.Context, m message) {
 		return
 	}
 	n := s.counter
+	var t *ticket
+	if m.method == string(mcp.MethodToolsCall) {
+		t = s.nextTicket()
+		ctx = context.WithValue(ctx, ticketKey{}, t)
+	}
 	s.requests.Go(func() { // ends when the request is answered or its ctx has ended
 		defer func() { <-s.slots }()
 		defer cancel(nil)
+		defer t.pass()
 		reply := s.dispatch(ctx, m, n)
 		if s.untrack(key) {
 			return
@@ -310,9 +327,10 @@ func (s *session) sendNotes() {
 
 func (s *session) info() SessionInfo {
 	who := s.client.GetClientInfo()
-	running := int(s.running.Load())
-	if running == 0 && s.lane.lingers() {
-		running = 1
+	pythons := s.pys.infos()
+	running := 0
+	for _, p := range pythons {
+		running += p.Running
 	}
 	return SessionInfo{
 		ID:            s.id,
@@ -323,5 +341,6 @@ func (s *session) info() SessionInfo {
 		Since:         s.since,
 		Calls:         s.calls.Load(),
 		Running:       running,
+		Pythons:       pythons,
 	}
 }

@@ -25,7 +25,8 @@ const inputSchema = `{"type":"object","properties":{` +
 	`"code":{"type":"string"},` +
 	`"servers":{"type":"array","items":{"type":"string"}},` +
 	`"timeout":{"type":"number","description":"seconds"},` +
-	`"reset":{"type":"boolean"}},` +
+	`"reset":{"type":"boolean"},` +
+	`"session":{"type":"string"}},` +
 	`"required":["code"]}`
 
 // runPythonTool returns the tool's entry without its live line. It carries no

@@ -23,6 +23,8 @@ type Workspace interface {
 	// Servers returns the names of the servers that Load would accept, sorted.
 	// It answers at once with what is known.
 	Servers() []string
+	// Status says how the sandbox is. It answers at once.
+	Status() sandbox.SessionStatus
 	// Close ends what still runs and frees everything. It may be called once.
 	Close()
 }

@@ -29,17 +29,16 @@ const maxStatus = 16 << 20
 
 // Status is a snapshot of the daemon.
 type Status struct {
-	Schema    int       `json:"schema"`
-	Version   string    `json:"version"`
-	PID       int       `json:"pid"`
-	Started   time.Time `json:"started"`
-	Ready     bool      `json:"ready"`
-	Reason    string    `json:"reason,omitempty"` // why it is not ready
-	Engine    Engine    `json:"engine"`
-	Pool      Pool      `json:"pool"`
-	Sandboxes []Sandbox `json:"sandboxes"` // the oldest first, at most pool.max
-	Sessions  []Session `json:"sessions"`
-	Servers   []Server  `json:"servers"`
+	Schema   int       `json:"schema"`
+	Version  string    `json:"version"`
+	PID      int       `json:"pid"`
+	Started  time.Time `json:"started"`
+	Ready    bool      `json:"ready"`
+	Reason   string    `json:"reason,omitempty"` // why it is not ready
+	Engine   Engine    `json:"engine"`
+	Pool     Pool      `json:"pool"`
+	Sessions []Session `json:"sessions"`
+	Servers  []Server  `json:"servers"`
 }
 
 // Engine is the container engine in use.
@@ -75,6 +74,20 @@ type Session struct {
 	Since   time.Time `json:"since"`
 	Calls   int64     `json:"calls"`
 	Running int       `json:"running"`
+	Pythons []Python  `json:"pythons"`
+}
+
+// Python is one Python session of a connection.
+type Python struct {
+	Name         string    `json:"name"`              // "" is the default one
+	State        string    `json:"state"`             // "none", "running", "idle" or "paused"
+	Sandbox      string    `json:"sandbox,omitempty"` // its ID
+	Since        time.Time `json:"since"`
+	Used         time.Time `json:"used,omitzero"` // when a call last asked for it
+	SandboxSince time.Time `json:"sandbox_since,omitzero"`
+	Calls        int64     `json:"calls"`
+	Running      int       `json:"running"`
+	Lost         string    `json:"lost,omitempty"` // what the next call will tell of a loss
 }
 
 // Server is one upstream MCP server that is or was running.
