@@ -78,7 +78,7 @@ func testClient(t *testing.T, version string) {
 		o := sandbox.Output{Stream: sandbox.Stdout, Text: "hi\n"}
 		output(o)
 		return sandbox.Result{Status: sandbox.StatusOK, Output: []sandbox.Output{o}, Value: req.Code,
-			Rich: []sandbox.Rich{{MIME: "image/png", Data: []byte("png")}}}, nil
+			Rich: []sandbox.Rich{{MIME: "image/png", Data: encoded("png", 1, 1)}}}, nil
 	}
 	srv, path := start(t, b.open, Options{})
 	c, init := mcpClient(t, path, version)
@@ -99,7 +99,7 @@ func testClient(t *testing.T, version string) {
 	if got, want := shown(t, res), []string{"hi\n1+1", "image/png"}; !cmp.Equal(got, want) || res.IsError {
 		t.Errorf("result: got %q, isError %v; want %q", got, res.IsError, want)
 	}
-	if img, ok := res.Content[1].(mcp.ImageContent); !ok || img.Data != base64.StdEncoding.EncodeToString([]byte("png")) {
+	if img, ok := res.Content[1].(mcp.ImageContent); !ok || img.Data != base64.StdEncoding.EncodeToString(encoded("png", 1, 1)) {
 		t.Errorf("picture: got %q", img.Data)
 	}
 	if got, want := res.StructuredContent != nil, version >= "2025-06-18"; got != want {

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strings"
 
@@ -11,10 +10,8 @@ import (
 )
 
 const (
-	maxRich      = 16      // pictures and sounds in a result
-	maxRichBytes = 4 << 20 // of all of them, before base64: agents refuse more
-	maxNotices   = 10
-	maxNotice    = 400 // bytes
+	maxNotices = 10
+	maxNotice  = 400 // bytes
 )
 
 // statusNotRun is the status of a call whose code never began.
@@ -212,37 +209,4 @@ func (v view) structure(out printed, r sandbox.Result, notices []string) structu
 		s.Error = &structuredError{Type: cutMiddle(e.Type, maxNotice), Message: parts[4], Traceback: parts[3]}
 	}
 	return s
-}
-
-// rich turns pictures and sounds into content, and says what it left out.
-func (v view) rich(shown []sandbox.Rich) (content []mcp.Content, left []string) {
-	size := 0
-	for i, r := range shown {
-		if len(content) == maxRich {
-			left = append(left, fmt.Sprintf("%d pictures were left out: a result has at most %d", len(shown)-i, maxRich))
-			break
-		}
-		if size+len(r.Data) > maxRichBytes {
-			left = append(left, fmt.Sprintf("%s of %d bytes was left out: a result has at most %d bytes of pictures; draw it smaller or with a lower dpi", r.MIME, len(r.Data), maxRichBytes))
-			continue
-		}
-		block, ok := v.block(r)
-		if !ok {
-			left = append(left, fmt.Sprintf("%s of %d bytes was left out: agents can't show it", brief(r.MIME), len(r.Data)))
-			continue
-		}
-		size += len(r.Data)
-		content = append(content, block)
-	}
-	return content, left
-}
-
-func (v view) block(r sandbox.Rich) (mcp.Content, bool) {
-	switch r.MIME {
-	case "image/png", "image/jpeg", "image/gif", "image/webp":
-		return mcp.NewImageContent(base64.StdEncoding.EncodeToString(r.Data), r.MIME), true
-	case "audio/wav", "audio/mpeg", "audio/ogg", "audio/flac":
-		return mcp.NewAudioContent(base64.StdEncoding.EncodeToString(r.Data), r.MIME), v.audio
-	}
-	return nil, false
 }

@@ -76,7 +76,7 @@ func TestResults(t *testing.T) {
 		{"output that the sandbox cut", sandbox.Result{Status: "ok", Cut: 7, Output: []sandbox.Output{{Stream: 1, Text: "head"}, {Stream: 1, Text: "tail", Cut: 7}}},
 			[]string{"head\n…[7 characters cut]…\ntail", "[bridged] 7 characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)"},
 			`{"status":"ok","stdout":"head\n…[7 characters cut]…\ntail","notices":["7 characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)"],"duration_ms":0}`, false},
-		{"a picture", sandbox.Result{Status: "ok", Rich: []sandbox.Rich{{MIME: "image/png", Data: []byte("x")}, {MIME: "application/x", Data: []byte("yy")}}},
+		{"a picture", sandbox.Result{Status: "ok", Rich: []sandbox.Rich{{MIME: "image/png", Data: encoded("png", 1, 1)}, {MIME: "application/x", Data: []byte("yy")}}},
 			[]string{"image/png", "[bridged] application/x of 2 bytes was left out: agents can't show it"},
 			`{"status":"ok","notices":["application/x of 2 bytes was left out: agents can't show it"],"duration_ms":0}`, false},
 	} {
@@ -96,30 +96,13 @@ func TestResults(t *testing.T) {
 	}
 }
 
-func TestPicturesHaveALimit(t *testing.T) {
-	big := sandbox.Rich{MIME: "image/png", Data: make([]byte, 3<<20)}
-	got := shown(t, newest.result(sandbox.Result{Status: "ok", Rich: []sandbox.Rich{big, big, {MIME: "image/gif", Data: []byte("x")}}}))
-	want := []string{"image/png", "image/gif",
-		"[bridged] image/png of 3145728 bytes was left out: a result has at most 4194304 bytes of pictures; draw it smaller or with a lower dpi"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	many := make([]sandbox.Rich, 20)
-	for i := range many {
-		many[i] = sandbox.Rich{MIME: "image/png"}
-	}
-	if got := shown(t, newest.result(sandbox.Result{Status: "ok", Rich: many})); len(got) != maxRich+1 || !strings.HasPrefix(got[maxRich], "[bridged] 4 pictures were left out") {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestOldClientsGetWhatTheirVersionKnows(t *testing.T) {
 	old := view{budget: 16000}
-	got := old.result(sandbox.Result{Status: "ok", Value: "1", Rich: []sandbox.Rich{{MIME: "audio/wav", Data: []byte("x")}}})
+	got := old.result(sandbox.Result{Status: "ok", Value: "1", Rich: []sandbox.Rich{{MIME: "audio/wav", Data: []byte("RIFF")}}})
 	if got.StructuredContent != nil {
 		t.Errorf("structuredContent: got %v", got.StructuredContent)
 	}
-	want := []string{"1", "[bridged] audio/wav of 1 bytes was left out: agents can't show it"}
+	want := []string{"1", "[bridged] audio/wav of 4 bytes was left out: this client's version of MCP has no sounds"}
 	if diff := cmp.Diff(want, shown(t, got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

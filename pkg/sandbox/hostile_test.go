@@ -177,6 +177,13 @@ func TestPicturesPastTheBoundAreLeftOut(t *testing.T) {
 	if got, want := len(r.res.Rich), maxRunRich/(6<<20); got != want {
 		t.Errorf("got %d pictures of 6 MiB, want %d", got, want)
 	}
+	r = &run{id: 1, done: make(chan struct{})}
+	for range 1000 {
+		r.take(inFrame{T: "rich", Run: 1, MIME: "image/png"})
+	}
+	if got := len(r.res.Rich); got != maxPictures {
+		t.Errorf("got %d empty pictures, want %d", got, maxPictures)
+	}
 }
 
 func TestOutputBetweenRunsIsBoundedAndCounted(t *testing.T) {

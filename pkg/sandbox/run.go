@@ -27,7 +27,8 @@ const (
 	// Bounds on what the daemon keeps of one run, whatever the sandbox
 	// sends. A harness that is itself stays below them.
 	maxRunOutput = 4 << 20
-	maxRunRich   = 32 << 20
+	maxRunRich   = 32 << 20 // bytes of pictures
+	maxPictures  = 64
 	maxRunPieces = 50_000
 	maxText      = 1 << 20
 	maxNotices   = 16
@@ -92,7 +93,7 @@ func (r *run) take(f inFrame) {
 		return
 	}
 	if f.T == "rich" {
-		if r.rich += len(f.Data); r.rich <= maxRunRich && len(f.MIME) < 100 {
+		if r.rich += len(f.Data); r.rich <= maxRunRich && len(r.res.Rich) < maxPictures && len(f.MIME) < 100 {
 			r.res.Rich = append(r.res.Rich, Rich{MIME: f.MIME, Data: f.Data})
 		}
 		return
