@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ var errNoDaemon = errors.New("no daemon listens")
 
 // A link is a connection to a daemon that has welcomed us.
 type link struct {
-	conn    *net.UnixConn
+	conn    *socket
 	r       *bufio.Reader
 	session string
 	done    chan struct{} // closed when the daemon has hung up
@@ -81,12 +82,19 @@ func dial(path, session string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn, r: bufio.NewReaderSize(conn, maxWelcome), done: make(chan struct{})}
-	if err := l.greet(session); err != nil {
+	greeted := bufio.NewReaderSize(conn, maxWelcome)
+	name, err := greet(conn, greeted, session)
+	if err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return l, nil
+	s, err := newSocket(conn)
+	if err != nil {
+		return nil, err
+	}
+	more, _ := greeted.Peek(greeted.Buffered()) // what came right after the greeting
+	r := io.MultiReader(bytes.NewReader(more), s)
+	return &link{conn: s, r: bufio.NewReaderSize(r, 64<<10), session: name, done: make(chan struct{})}, nil
 }
 
 // checkOwner refuses a socket of somebody else, who would get the environment.
@@ -104,33 +112,34 @@ func checkOwner(path string) error {
 	return nil
 }
 
-func (l *link) greet(session string) error {
+// greet exchanges the first lines, of which r reads the daemon's, and returns
+// the session's name.
+func greet(conn *net.UnixConn, r *bufio.Reader, session string) (string, error) {
 	line, err := json.Marshal(newHello(os.Environ(), session))
 	if err != nil {
-		return fmt.Errorf("saying hello: %w", err)
+		return "", fmt.Errorf("saying hello: %w", err)
 	}
-	if err := l.conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
-		return fmt.Errorf("saying hello: %w", err)
+	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return "", fmt.Errorf("saying hello: %w", err)
 	}
-	if _, err := l.conn.Write(append(line, '\n')); err != nil {
-		return greetError(err)
+	if _, err := conn.Write(append(line, '\n')); err != nil {
+		return "", greetError(err)
 	}
-	answer, err := l.r.ReadSlice('\n')
+	answer, err := r.ReadSlice('\n')
 	if err != nil {
-		return greetError(err)
+		return "", greetError(err)
 	}
 	var w welcome
 	if err := json.Unmarshal(answer, &w); err != nil || w.Wire == 0 {
-		return fmt.Errorf("what listens there is not bridged: it answered %.80q", answer)
+		return "", fmt.Errorf("what listens there is not bridged: it answered %.80q", answer)
 	}
 	if w.Error != "" {
-		return fmt.Errorf("bridged refused: %s", w.Error)
+		return "", fmt.Errorf("bridged refused: %s", w.Error)
 	}
 	if w.Wire != wireVersion {
-		return fmt.Errorf("bridged speaks version %d of the wire and this bridge-shim %d; install both of one release", w.Wire, wireVersion)
+		return "", fmt.Errorf("bridged speaks version %d of the wire and this bridge-shim %d; install both of one release", w.Wire, wireVersion)
 	}
-	l.session = w.Session
-	return l.conn.SetDeadline(time.Time{})
+	return w.Session, conn.SetDeadline(time.Time{})
 }
 
 // greetError explains why a greeting failed. A daemon that hangs up without a
