@@ -22,21 +22,26 @@ const startedOver = "started over: this is a fresh sandbox; variables, imports, 
 // ended is what an agent is told that asked for a reset and ran nothing.
 const ended = "this session's sandbox has ended, with variables, imports, files and background code; the next call gets a fresh one"
 
-// runPython answers a call of the tool. Everything that goes wrong is a result
-// that the model can read, never a protocol error.
+// runPython is [session.call] as mcp-go wants it.
 func (s *session) runPython(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	return s.call(ctx, req), nil
+}
+
+// call answers a call of the tool. Everything that goes wrong is a result that
+// the model can read, never a protocol error.
+func (s *session) call(ctx context.Context, req mcp.CallToolRequest) *mcp.CallToolResult {
 	s.calls.Add(1)
 	view := viewOf(ctx, s.srv.opts.TextBudget)
 	a, err := parseArgs(req.Params.RawArguments, s.srv.opts.MaxCode)
 	if err != nil {
-		return view.refusal(err, nil), nil
+		return view.refusal(err, nil)
 	}
 	res, err := s.run(ctx, a)
 	if err != nil {
-		return view.refusal(err, a.notices), nil
+		return view.refusal(err, a.notices)
 	}
 	res.Notices = append(a.notices, res.Notices...)
-	return view.result(res), nil
+	return view.result(res)
 }
 
 // run loads the servers and runs the code. An error means that nothing ran.

@@ -282,8 +282,8 @@ func (s *session) cancelRequest(params json.RawMessage) {
 	}
 }
 
-// dispatch has mcp-go handle a message and returns the answer under the
-// message's own id. A panic is an internal error of that request alone.
+// dispatch handles a message, or has mcp-go do it, and returns the answer under
+// the message's own id. A panic is an internal error of that request alone.
 func (s *session) dispatch(ctx context.Context, m message, n int64) (reply any) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -292,6 +292,9 @@ func (s *session) dispatch(ctx context.Context, m message, n int64) (reply any) 
 		}
 	}()
 	ctx = withProgressToken(ctx, m)
+	if req, ok := directCall(m); ok {
+		return answer{JSONRPC: "2.0", ID: m.id, Result: s.call(ctx, req)}
+	}
 	if m.method == string(mcp.MethodSubscriptionsListen) {
 		s.client.subscription(n, m.id)
 		defer s.client.subscription(n, nil)
