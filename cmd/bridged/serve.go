@@ -182,7 +182,7 @@ func (d *daemon) sandboxOptions() sandbox.Options {
 func (d *daemon) status() ops.Status {
 	s := ops.Status{
 		Schema: ops.SchemaVersion, Version: version, PID: os.Getpid(), Started: d.started,
-		Sessions: []ops.Session{}, Servers: []ops.Server{},
+		Sandboxes: []ops.Sandbox{}, Sessions: []ops.Session{}, Servers: []ops.Server{},
 	}
 	d.describeEngine(&s)
 	for _, v := range d.bridge.Sessions() {
@@ -225,6 +225,9 @@ func (d *daemon) describeEngine(s *ops.Status) {
 	}
 	s.Pool = ops.Pool{
 		Target: p.Target, Max: p.Max, Warm: p.Warm, Leased: p.Leased, Creating: p.Creating, Failures: p.Failures, Error: p.LastError,
+	}
+	for _, v := range p.Sandboxes {
+		s.Sandboxes = append(s.Sandboxes, describeSandbox(v))
 	}
 	switch {
 	case err != nil:

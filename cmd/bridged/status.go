@@ -70,6 +70,9 @@ func printStatus(w io.Writer, s ops.Status, asJSON bool) error {
 	}
 	fmt.Fprintf(t, "pool\t%d of %d warm, %d in use, %d being made, at most %d\n",
 		s.Pool.Warm, s.Pool.Target, s.Pool.Leased, s.Pool.Creating, s.Pool.Max)
+	for _, v := range s.Sandboxes {
+		fmt.Fprintf(t, "sandbox\t%s  %s  %s old  %s\n", v.ID[:min(8, len(v.ID))], v.State, age(v.Since), describeHold(v))
+	}
 	for _, v := range s.Sessions {
 		fmt.Fprintf(t, "session\t%s  %s  pid %d  %s  %d calls, %d running, %s old\n",
 			v.ID, or(v.Client, "unknown client"), v.PID, v.Cwd, v.Calls, v.Running, age(v.Since))
@@ -97,6 +100,22 @@ func idleFor(p ops.Python) string {
 		return ""
 	}
 	return fmt.Sprintf(", idle for %s", age(p.Used))
+}
+
+// describeHold is what holds a sandbox, in a few words; the whole is in JSON.
+func describeHold(v ops.Sandbox) string {
+	p := v.Posture
+	text := fmt.Sprintf("uid %s, capabilities %s, seccomp %s x%d", p.UID, p.Capabilities, p.Seccomp, p.SeccompFilters)
+	if p.MemoryBytes != nil {
+		text += fmt.Sprintf(", %d MiB", *p.MemoryBytes>>20)
+	}
+	if p.PIDs != nil {
+		text += fmt.Sprintf(", %d pids", *p.PIDs)
+	}
+	if len(v.Degraded) > 0 {
+		text += ", degraded"
+	}
+	return text
 }
 
 func readiness(s ops.Status) string {

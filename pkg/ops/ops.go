@@ -29,16 +29,17 @@ const maxStatus = 16 << 20
 
 // Status is a snapshot of the daemon.
 type Status struct {
-	Schema   int       `json:"schema"`
-	Version  string    `json:"version"`
-	PID      int       `json:"pid"`
-	Started  time.Time `json:"started"`
-	Ready    bool      `json:"ready"`
-	Reason   string    `json:"reason,omitempty"` // why it is not ready
-	Engine   Engine    `json:"engine"`
-	Pool     Pool      `json:"pool"`
-	Sessions []Session `json:"sessions"`
-	Servers  []Server  `json:"servers"`
+	Schema    int       `json:"schema"`
+	Version   string    `json:"version"`
+	PID       int       `json:"pid"`
+	Started   time.Time `json:"started"`
+	Ready     bool      `json:"ready"`
+	Reason    string    `json:"reason,omitempty"` // why it is not ready
+	Engine    Engine    `json:"engine"`
+	Pool      Pool      `json:"pool"`
+	Sandboxes []Sandbox `json:"sandboxes"` // the oldest first, at most pool.max
+	Sessions  []Session `json:"sessions"`
+	Servers   []Server  `json:"servers"`
 }
 
 // Engine is the container engine in use.

@@ -16,8 +16,11 @@ import (
 func TestStatusTravelsOverTheSocket(t *testing.T) {
 	want := Status{
 		Schema: SchemaVersion, Version: "1.2.3", PID: 42, Started: time.Unix(1700000000, 0).UTC(), Ready: true,
-		Engine:   Engine{Name: "podman", Version: "4.3.1", Rootless: true, Image: "img", Degraded: []string{"memory limit by rlimit"}},
-		Pool:     Pool{Target: 2, Max: 32, Warm: 1, Leased: 3},
+		Engine: Engine{Name: "podman", Version: "4.3.1", Rootless: true, Image: "img", Degraded: []string{"memory limit by rlimit"}},
+		Pool:   Pool{Target: 2, Max: 32, Warm: 1, Leased: 3},
+		Sandboxes: []Sandbox{{ID: "s", State: "warm", Degraded: []string{"x"}, Posture: Posture{
+			UID: "65534", Mounts: []Mount{{Target: "/tmp", Type: "tmpfs", Options: []string{"rw"}, Bytes: 64}},
+		}}},
 		Sessions: []Session{{ID: "abc", Client: "test 1", PID: 7, Cwd: "/p", Calls: 9}},
 		Servers:  []Server{{Name: "fs", State: "ready", PID: 8, Calls: 5}},
 	}

@@ -78,6 +78,7 @@ type PoolStatus struct {
 	Failures               int      // launches failed in a row
 	LastError              string   // of the last launch, "" if it worked
 	Degraded               []string // limits that the engine does not set itself
+	Sandboxes              []Snapshot
 }
 
 // NewPool starts to fill a pool with what launch makes. The caller must Close
@@ -340,6 +341,7 @@ func (p *Pool) Status() PoolStatus {
 	st := PoolStatus{
 		Target: p.opts.Warm, Max: most,
 		Warm: len(p.warm), Leased: len(p.leased), Creating: p.creating, Failures: p.failures,
+		Sandboxes: p.sandboxesLocked(),
 	}
 	if p.lastErr != nil {
 		st.LastError = p.lastErr.Error()

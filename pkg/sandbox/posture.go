@@ -124,15 +124,15 @@ func badSeccomp(p *Posture) []string {
 	if got := p.first("Seccomp"); got != "2" {
 		bad = append(bad, fmt.Sprintf("Seccomp %q, want 2 (a filter)", got))
 	}
-	if n, ok := p.filters(); ok && p.Unfiltered == "" && n < 2 {
+	if n, ok := p.Filters(); ok && p.Unfiltered == "" && n < 2 {
 		bad = append(bad, fmt.Sprintf("%d seccomp filters, want the engine's and the sandbox's own", n))
 	}
 	return bad
 }
 
-// filters returns how many seccomp filters there are; kernels before 5.9 don't
+// Filters returns how many seccomp filters there are; kernels before 5.9 don't
 // say.
-func (p *Posture) filters() (n int, ok bool) {
+func (p *Posture) Filters() (n int, ok bool) {
 	n, err := strconv.Atoi(p.first("Seccomp_filters"))
 	return n, err == nil
 }

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bridged/bridged/pkg/ops"
+	"github.com/bridged/bridged/pkg/sandbox"
+)
+
+// shownMounts bounds the mounts that status shows of one sandbox. A container
+// has about twenty.
+const shownMounts = 64
+
+// describeSandbox is a sandbox for ops.
+func describeSandbox(s sandbox.Snapshot) ops.Sandbox {
+	return ops.Sandbox{
+		ID: s.ID, Container: s.Container, State: s.State, Since: s.Created, Python: s.Python,
+		Degraded: s.Degraded, Posture: describePosture(s.Posture),
+	}
+}
+
+func describePosture(p *sandbox.Posture) ops.Posture {
+	filters, _ := p.Filters()
+	out := ops.Posture{
+		UID: first(p, "Uid"), GID: first(p, "Gid"), Capabilities: capabilities(p),
+		NoNewPrivs: first(p, "NoNewPrivs") == "1", Seccomp: seccompMode(first(p, "Seccomp")), SeccompFilters: filters,
+		OwnFilter: p.Unfiltered == "", ProcessHidden: p.Open == "",
+		Interfaces: append([]string{}, p.Interfaces...), MemoryBytes: p.Memory, SwapBytes: p.Swap, PIDs: p.Pids,
+		OpenFiles: p.Nofile, CoreBytes: p.Core, Mounts: []ops.Mount{}, MountsLeftOut: max(0, len(p.Mounts)-shownMounts),
+	}
+	for _, m := range p.Mounts[:min(len(p.Mounts), shownMounts)] {
+		row := ops.Mount{Target: m.Target, Type: m.Type, Options: m.Options}
+		if !slices.Contains(m.Options, "ro") {
+			row.Bytes = m.Size
+		}
+		out.Mounts = append(out.Mounts, row)
+	}
+	return out
+}
+
+// first returns the first value of a line of /proc/self/status.
+func first(p *sandbox.Posture, key string) string {
+	if v := p.Status[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// capabilities joins all sets of them.
+func capabilities(p *sandbox.Posture) string {
+	for _, set := range []string{"CapEff", "CapPrm", "CapBnd", "CapAmb"} {
+		if v := first(p, set); strings.Trim(v, "0") != "" {
+			return v
+		}
+	}
+	return "none"
+}
+
+func seccompMode(v string) string {
+	switch v {
+	case "2":
+		return "filter"
+	case "1":
+		return "strict"
+	}
+	return "off"
+}
