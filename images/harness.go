@@ -16,8 +16,9 @@ var harness embed.FS
 // modules are the harness's modules in the order in which each can be run:
 // a module comes after those that it imports.
 var modules = []string{
-	"__init__", "wire", "seccomp", "posture", "shared", "kept", "capture", "control", "children", "display", "rpc", "tools", "mcpmod",
-	"interrupts", "trace", "source", "adapt", "run", "main",
+	"__init__", "wire", "seccomp", "posture", "shared", "kept", "capture", "control", "children",
+	"brief", "tables", "pictures", "figures", "markup", "display", "notebook",
+	"rpc", "tools", "mcpmod", "interrupts", "trace", "source", "adapt", "run", "main",
 }
 
 // Boot is the program for `python3 -c` that takes the harness from stdin.

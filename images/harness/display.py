@@ -1,150 +1,261 @@
-"""Shows values: the last expression's, display()'s, and open figures."""
+"""Shows values: the last expression's, display()'s, and open figures.
+
+A value is shown once, in the form that an agent can use best for its tokens:
+a picture or a sound where it is one, else text.
+"""
 
 from __future__ import annotations
 
 import base64
-import importlib.abc
-import importlib.machinery
-import io
-import sys
+import re
+from collections.abc import Iterator
 from typing import Any, Callable
 
+from . import brief, figures, markup, pictures, tables
+from .brief import cut as cut
 from .wire import TooLarge
 
-# Bounds on what one run may show, in bytes and in number.
-MAX_VALUE = 1 << 18
-MAX_RICH = 8 << 20
-MAX_RICH_COUNT = 20
+# Bounds on what one run may show, in number and in bytes. The daemon has the
+# same (pkg/bridge/rich.go).
+MAX_COUNT = 16
+MAX_TOTAL = 4 << 20
 
-# What an agent's client can use, best first, and the method that gives it.
-_IMAGES = (("image/png", "_repr_png_"), ("image/jpeg", "_repr_jpeg_"))
-_TEXTS = ("_repr_markdown_", "_repr_latex_")
+MAX_NOTES = 10
+MAX_SVG = 2000  # characters of a drawing that is shown as its own source
 
-Send = Callable[[str, bytes], None]
+# The forms of IPython's display protocol: the method that gives each, if any.
+_IMAGES = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_", "image/gif": "", "image/webp": ""}
+_METHODS = {
+    "text/markdown": "_repr_markdown_",
+    "text/latex": "_repr_latex_",
+    "image/svg+xml": "_repr_svg_",
+    "text/html": "_repr_html_",
+    "application/json": "_repr_json_",
+}
+_AN_ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>")
+_PLAIN = {int, float, str, bool, list, dict, tuple, set, bytes, type(None)}
+
+Bundle = dict[str, Any]
 
 
 class Rich:
     """Collects what one run shows. Not for use by several threads."""
 
-    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
-        self._send = send
-        self.run = 0
-        self.count = 0
-        self.notices: list[str] = []
+    def __init__(self, send: Callable[[dict[str, Any]], None], flush: Callable[[], None]) -> None:
+        self._send, self._flush = send, flush
+        self.begin(0)
 
     def begin(self, run: int) -> None:
-        self.run, self.count, self.notices = run, 0, []
+        self.run, self.count, self.total = run, 0, 0
+        self.notices: list[str] = []
+        self._shown: dict[int, Any] = {}  # figures, by id
 
-    def image(self, mime: str, data: bytes) -> None:
-        """Sends one picture, or notes why not."""
-        if self.count >= MAX_RICH_COUNT:
-            self.note(f"More than {MAX_RICH_COUNT} pictures in one call: the rest is left out.")
+    def note(self, text: str) -> None:
+        if text not in self.notices and len(self.notices) < MAX_NOTES:
+            self.notices.append(text)
+
+    def value(self, value: Any) -> str | None:
+        """Shows value. Returns the text for it, None if a picture or a sound says it all.
+
+        Raises what the value's own repr() raises.
+        """
+        if type(value) in _PLAIN or issubclass(type(value), type):
+            return brief.text(value)
+        text = tables.text(value)
+        if text is not None:
+            return text
+        library = figures.kind(value)
+        if library:
+            return self._figure(value, library)
+        if _is_image(value) and self._image(value):
+            return None
+        return self._protocol(value)
+
+    def _figure(self, value: Any, library: str) -> str | None:
+        if library == "animation":
+            value, note = figures.animated(value)
+            self.note(note)
+        if library in ("matplotlib", "animation"):
+            self._draw(value)
+            return None
+        picture = self._made(lambda: figures.still(value, library), "A figure")
+        if picture is None:
+            return figures.summary(value, library)
+        self._picture(picture)
+        return None
+
+    def _draw(self, figure: Any) -> None:
+        if self._full():
             return
-        if len(data) > MAX_RICH:
-            self.note(f"A picture of {len(data)} bytes is left out: at most {MAX_RICH} fit. Lower its size or dpi.")
+        self._shown[id(figure)] = figure
+        self._picture(self._made(lambda: figures.draw(figure), "A figure"))
+
+    def figures(self) -> None:
+        """Shows the figures that the code left open, and closes them.
+
+        One that was shown already and has not changed since is only closed.
+        """
+        for figure in figures.open_figures():
+            if id(figure) not in self._shown or figure.stale:
+                self._draw(figure)
+        figures.close_figures()
+
+    def _image(self, image: Any) -> bool:
+        """Shows a PIL image."""
+        was = f"{image.size[0]}x{image.size[1]} pixels; save() keeps the full one"
+        picture = self._made(lambda: pictures.shrink(image, was), "An image")
+        self._picture(picture)
+        return picture is not None
+
+    def _made(self, make: Callable[[], pictures.Picture | None], what: str) -> pictures.Picture | None:
+        """What make gives; None and a note if it cannot be made."""
+        try:
+            return make()
+        except Exception as e:
+            why = str(e) if isinstance(e, pictures.Unusable) else f"{type(e).__name__}: {_words(e)}"
+            self.note(f"{what} is not shown: {why}.")
+            return None
+
+    def _picture(self, picture: pictures.Picture | None) -> None:
+        if picture is None:
             return
-        self.count += 1
+        if self._put(picture.mime, picture.data) and picture.note:
+            self.note(f"Picture {self.count}: {picture.note}.")
+
+    def _full(self) -> bool:
+        if self.count < MAX_COUNT:
+            return False
+        self.note(f"More than {MAX_COUNT} pictures in one call: the rest is left out.")
+        return True
+
+    def _put(self, mime: str, data: bytes) -> bool:
+        """Sends a picture or a sound after what was printed before it, or notes why not."""
+        if self._full():
+            return False
+        if self.total + len(data) > MAX_TOTAL:
+            self.note(
+                f"A picture or sound of {len(data)} bytes is left out: one call shows {MAX_TOTAL} at most. "
+                "Show fewer, or smaller ones, or show the rest in another call."
+            )
+            return False
+        self._flush()
         frame = {"t": "rich", "run": self.run, "mime": mime, "data": base64.b64encode(data).decode()}
         try:
             self._send(frame)
         except TooLarge as e:
             self.note(f"A picture is left out: {e}.")
+            return False
+        self.count += 1
+        self.total += len(data)
+        return True
 
-    def note(self, text: str) -> None:
-        if text not in self.notices and len(self.notices) < 10:
-            self.notices.append(text)
-
-    def show(self, value: Any) -> bool:
-        """Sends value as a picture if it is one; reports whether it was."""
-        if _is_figure(value):
-            self.image("image/png", _png(value))
-            _close(value)
-            return True
-        for mime, method in _IMAGES:
-            data = _call(value, method)
-            if isinstance(data, str):
-                data = base64.b64decode(data)
-            if isinstance(data, bytes):
-                self.image(mime, data)
-                return True
-        return False
-
-    def figures(self) -> None:
-        """Shows the figures that the code left open, and closes them."""
-        plt = sys.modules.get("matplotlib.pyplot")
-        if plt is None:
-            return
-        for number in plt.get_fignums():
-            self.show(plt.figure(number))
-        plt.close("all")
-
-
-class Pyplot(importlib.abc.MetaPathFinder):
-    """Makes plt.show() show the figures, when matplotlib.pyplot is imported.
-
-    Its own show() only warns that a picture in memory has no window.
-    """
-
-    def __init__(self, rich: Rich) -> None:
-        self._rich = rich
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Finds matplotlib.pyplot as ever, and gives it another show()."""
-        if name != "matplotlib.pyplot":
+    def _protocol(self, value: Any) -> str | None:
+        """Shows value in the best of the forms that it gives of itself."""
+        if self._ask(value, "_ipython_display_") is not None:
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            real = spec.loader.exec_module
+        given = self._ask(value, "_repr_mimebundle_", include=None, exclude=None)
+        bundle = given[0] if given and type(given[0]) is dict else {}
+        return self.bundle(bundle, value)
 
-            def show(*_: Any, **__: Any) -> None:
-                """Shows the open figures, and closes them."""
-                self._rich.figures()
+    def bundle(self, bundle: Bundle, value: Any = None) -> str | None:
+        """Shows the best form of a bundle {MIME type: data}, which value's methods complete."""
+        for mime, data in self._media(bundle, value):
+            if self._medium(mime, data):
+                return None
+        plain = bundle.get("text/plain")
+        for mime in ("text/markdown", "text/plain", *_METHODS):
+            if mime == "text/plain":
+                plain = plain if type(plain) is str else brief.text(value)
+                shown = "" if _AN_ADDRESS.fullmatch(plain) else plain
+            else:
+                shown = self._text(mime, self._form(mime, bundle, value))
+            if shown:
+                return cut(shown, brief.MAX_VALUE)
+        return plain if type(plain) is str else ""
 
-            def exec_module(module: Any) -> None:
-                real(module)
-                module.show = show
+    def _form(self, mime: str, bundle: Bundle, value: Any) -> Any:
+        if mime in bundle:
+            return bundle[mime]
+        given = self._ask(value, _METHODS[mime])
+        return given[0] if given else None
 
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+    def _text(self, mime: str, data: Any) -> str:
+        """What to show of a text form, "" if there is nothing or it is too dear."""
+        if mime == "application/json":
+            return brief.text(data) if data is not None else ""
+        if type(data) is not str:
+            return ""
+        if mime == "image/svg+xml" and len(data) > MAX_SVG:
+            self.note(f"An SVG of {len(data)} characters is not shown: draw it as PNG to see it.")
+            return ""
+        return cut(markup.strip(data), markup.MAX_TEXT) if mime == "text/html" else cut(data, brief.MAX_STRING)
+
+    def _media(self, bundle: Bundle, value: Any) -> Iterator[tuple[str, Any]]:
+        """The pictures and sounds of a bundle, best first."""
+        for mime, method in _IMAGES.items():
+            data = bundle.get(mime)
+            if data is None and method:
+                given = self._ask(value, method)
+                data = given[0] if given else None
+            if data is not None:
+                yield mime, data
+        for mime, data in bundle.items():
+            if type(mime) is str and mime.startswith(("audio/", "video/")):
+                yield mime, data
+
+    def _medium(self, mime: str, data: Any) -> bool:
+        """Sends a picture or a sound in its encoded form; reports whether it is dealt with."""
+        try:
+            raw = base64.b64decode(data) if isinstance(data, str) else bytes(memoryview(data))
+            if mime.startswith("image/"):
+                self._picture(pictures.fit(raw))
+            else:
+                self._put(*pictures.sound(mime, raw))
+        except (ValueError, TypeError) as e:
+            self.note(f"A value of type {mime[:50]} is not shown: {_words(e)}.")
+            return False
+        return True
+
+    def _ask(self, value: Any, method: str, **options: Any) -> tuple[Any, ...] | None:
+        """What a method of value's class gives, and its metadata if any.
+
+        None if there is no such method, or it gives nothing, or fails, which is noted.
+        """
+        if not _has(type(value), method):
+            return None
+        try:
+            given = getattr(value, method)(**options)
+        except NotImplementedError:
+            return None
+        except Exception as e:
+            self.note(f"{type(value).__name__}.{method} raised {type(e).__name__}: {_words(e)}")
+            return None
+        if method == "_ipython_display_":
+            return (given,)
+        return None if given is None else given if type(given) is tuple and given else (given,)
 
 
-def _is_figure(value: Any) -> bool:
-    figure = getattr(sys.modules.get("matplotlib.figure"), "Figure", None)
-    return isinstance(figure, type) and isinstance(value, figure)
+def _is_image(value: Any) -> bool:
+    return any(b.__name__ == "Image" and b.__module__ == "PIL.Image" for b in type.mro(type(value)))
 
 
-def _png(figure: Any) -> bytes:
-    buf = io.BytesIO()
-    figure.savefig(buf, format="png", bbox_inches="tight")
-    return buf.getvalue()
+def _has(kind: type, method: str) -> bool:
+    """Reports whether a class has the method. Its instances may make up any."""
+    return any(method in base.__dict__ for base in type.mro(kind))
 
 
-def _close(figure: Any) -> None:
-    plt = sys.modules.get("matplotlib.pyplot")
-    if plt is not None:
-        plt.close(figure)
+def _words(error: BaseException) -> str:
+    try:
+        return cut(" ".join(str(error).split()), 200)
+    except Exception:
+        return "(its str() fails)"
 
 
-def _call(value: Any, method: str) -> Any:
-    """Calls a _repr_*_ method of value's class, None if it has none or wants not to."""
-    if isinstance(value, type) or not callable(getattr(type(value), method, None)):
-        return None
-    data = getattr(value, method)()
-    return data[0] if isinstance(data, tuple) else data
+class Handle:
+    """What display(display_id=True) returns: showing again takes the place of updating."""
 
+    def __init__(self, display: Callable[..., object], name: str) -> None:
+        self.display, self.display_id = display, name
 
-def text(value: Any) -> str:
-    """The text that stands for value: its repr, cut in the middle if it is huge."""
-    for method in _TEXTS:
-        shown = _call(value, method)
-        if isinstance(shown, str):
-            return cut(shown)
-    return cut(repr(value))
-
-
-def cut(s: str, limit: int = MAX_VALUE) -> str:
-    """Leaves the middle of s out if it is longer than limit characters."""
-    if len(s) <= limit:
-        return s
-    head, tail = limit * 3 // 4, limit // 4
-    return f"{s[:head]}\n[... {len(s) - head - tail} characters cut ...]\n{s[-tail:]}"
+    def update(self, value: Any, **options: Any) -> None:
+        self.display(value, **options)

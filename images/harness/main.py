@@ -16,7 +16,7 @@ import time
 import traceback
 from typing import Any
 
-from . import display, posture, seccomp
+from . import posture, seccomp
 from .capture import Capture, Pipe, leftovers
 from .control import Control
 from .mcpmod import Finder, Runtime
@@ -135,7 +135,7 @@ class Worker:
                 os.makedirs(path, exist_ok=True)
         runtime = Runtime(self._client, self._tools)
         sys.meta_path.insert(0, Finder(self._tools, runtime))
-        sys.meta_path.insert(0, display.Pyplot(self._runner.rich))
+        self._runner.adjust_libraries()
         self._runner.extra["mcp_servers"] = Servers(self._tools)
         posture.limit(config.get("limit_memory", 0), config.get("limit_pids", 0))
         self._capture.start(config.get("output", 1 << 20))

@@ -16,7 +16,7 @@ import types
 from collections.abc import Coroutine
 from typing import Any, Callable
 
-from . import children, display
+from . import children, display, figures, notebook, tables
 from .adapt import adapt
 from .capture import RUN, Capture
 from .interrupts import Interrupts
@@ -34,18 +34,49 @@ class Runner:
         self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.interrupts = Interrupts(shield, self.loop)
-        self.rich = display.Rich(send)
+        self.rich = display.Rich(send, capture.flush)
         self._capture = capture
         self.main = types.ModuleType("__main__")
         sys.modules["__main__"] = self.main
         self.extra: dict[str, Any] = {"display": self.display}
         adapt(self.loop)
 
-    def display(self, *values: Any) -> None:
-        """Shows each value: as a picture where it is one, else as text."""
+    def adjust_libraries(self) -> None:
+        """Makes what the code imports from now on show its values here."""
+
+        def show(*_: Any, **__: Any) -> None:
+            """Shows the open figures, and closes them."""
+            self.rich.figures()
+
+        def show_figure(figure: Any, *_: Any, **__: Any) -> None:
+            self.display(figure)
+
+        def patch(name: str, function: Any) -> Callable[[Any], None]:
+            return lambda module: setattr(module, name, function)
+
+        sys.meta_path.insert(
+            0,
+            figures.AfterImport(
+                {
+                    "matplotlib.pyplot": patch("show", show),
+                    "pandas": tables.adjust,
+                    "plotly.io": patch("show", show_figure),
+                    "IPython.core.display_functions": patch("display", self.display),
+                }
+            ),
+        )
+        sys.meta_path.append(notebook.Notebook(self.display))
+
+    def display(self, *values: Any, raw: bool = False, display_id: Any = None, **_: Any) -> display.Handle | None:
+        """Shows each value: as a picture where it is one, else as text. Takes what IPython's does."""
         for value in values:
-            if not self.rich.show(value):
-                print(value if isinstance(value, str) else display.text(value), file=self._capture.stdout)
+            if raw and type(value) is dict:
+                text = self.rich.bundle(value)
+            else:
+                text = value if issubclass(type(value), str) else self.rich.value(value)
+            if text is not None:
+                print(text, file=self._capture.stdout)
+        return None if display_id is None else display.Handle(self.display, str(display_id))
 
     def run(self, number: int, code: str) -> Frame:
         """Runs code and returns its done frame. Raises nothing that the code raised."""
@@ -99,8 +130,9 @@ class Runner:
             value = self._drive(_wait(value))
         if value is not None:
             self.main.__dict__["_"] = value
-            if not self.rich.show(value):
-                done["value"] = display.text(value)
+            text = self.rich.value(value)
+            if text is not None:
+                done["value"] = text
         self.rich.figures()
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not getattr(stream, "closed", False):

@@ -6,7 +6,7 @@ import "time"
 type Sandbox struct {
 	ID        string    `json:"id"`
 	Container string    `json:"container"` // the engine's name for it
-	State     string    `json:"state"`     // warm or leased
+	State     string    `json:"state"`     // warm, leased, or paused, which is leased and idle
 	Since     time.Time `json:"since"`
 	Python    string    `json:"python,omitempty"`
 	Posture   Posture   `json:"posture"`

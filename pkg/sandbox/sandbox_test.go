@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -65,7 +66,8 @@ func TestRunStreamsOutputAndPictures(t *testing.T) {
 	early := make(chan Output, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	code := "class P:\n    def _repr_png_(self): return b'png'\ndisplay(P())\nimport time\nprint('early')\ntime.sleep(600)"
+	const picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==" // one pixel
+	code := "class P:\n    def _repr_png_(self): return '" + picture + "'\ndisplay(P())\nimport time\nprint('early')\ntime.sleep(600)"
 	result := make(chan Result)
 	go func() { result <- s.Run(ctx, request(code), func(o Output) { early <- o }) }()
 	if o := <-early; o.Text != "early\n" || o.Stream != Stdout {
@@ -73,7 +75,11 @@ func TestRunStreamsOutputAndPictures(t *testing.T) {
 	}
 	cancel()
 	res := <-result
-	if diff := cmp.Diff([]Rich{{"image/png", []byte("png")}}, res.Rich); diff != "" {
+	data, err := base64.StdEncoding.DecodeString(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Rich{{"image/png", data}}, res.Rich); diff != "" {
 		t.Errorf("pictures (-want +got):\n%s", diff)
 	}
 	if res.Status != StatusInterrupted || res.StateLost != "" || res.Error == nil || res.Error.Type != "KeyboardInterrupt" {

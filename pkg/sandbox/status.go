@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -9,7 +11,7 @@ import (
 type Snapshot struct {
 	ID        string
 	Container string // the engine's name for it
-	State     string // "warm" or "leased"
+	State     string // "warm", "leased" or "paused"
 	Created   time.Time
 	Python    string   // version
 	Posture   *Posture // as attested; not to be changed
@@ -27,11 +29,17 @@ func (s *Sandbox) status(state string) Snapshot {
 func (p *Pool) sandboxesLocked() []Snapshot {
 	list := make([]Snapshot, 0, len(p.warm)+len(p.leased))
 	for s := range p.leased {
-		list = append(list, s.status("leased"))
+		state := "leased"
+		if s.isFrozen() {
+			state = "paused"
+		}
+		list = append(list, s.status(state))
 	}
 	for _, s := range p.warm {
 		list = append(list, s.status("warm"))
 	}
-	slices.SortFunc(list, func(a, b Snapshot) int { return a.Created.Compare(b.Created) })
+	slices.SortFunc(list, func(a, b Snapshot) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
+	})
 	return list
 }

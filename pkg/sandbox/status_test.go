@@ -11,7 +11,7 @@ import (
 func TestStatusListsSandboxesTheOldestFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := newFakePool(t, PoolOptions{Warm: 1})
-		synctest.Wait()
+		time.Sleep(time.Second)
 		first := lease(t, p)
 		time.Sleep(time.Second)
 		second := lease(t, p)

@@ -1,0 +1,177 @@
+"""Figures of plotting libraries, as pictures where they can be drawn here.
+
+Nothing here imports a library that the code has not imported.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
+import sys
+from typing import Any, Callable
+
+from .pictures import MAX_EDGE, Picture, Unusable, fit
+
+_DPI = 10  # below this nothing can be read
+_TRACES = 10  # told of in a summary
+_TITLE = 100  # characters
+
+# What can be drawn without a browser, and the package that does it.
+_DRAWN = {"plotly": "kaleido", "altair": "vl_convert"}
+
+
+def kind(value: Any) -> str:
+    """Which library's figure value is: matplotlib, animation, plotly, altair, or "" for none."""
+    for base in type.mro(type(value)):
+        module = base.__module__
+        known = _KINDS.get((module.partition(".")[0] if type(module) is str else "", base.__name__))
+        if known:
+            return known
+    return ""
+
+
+_KINDS = {
+    ("matplotlib", "Figure"): "matplotlib",
+    ("matplotlib", "Animation"): "animation",
+    ("plotly", "BaseFigure"): "plotly",
+    ("altair", "TopLevelMixin"): "altair",
+}
+
+
+def draw(figure: Any) -> Picture:
+    """Draws a matplotlib figure, at a lower dpi if it would be too large."""
+    width, height = (float(n) * figure.dpi for n in figure.get_size_inches())
+    scale = min(1.0, MAX_EDGE / max(width, height, 1))
+    data = _save(figure, max(figure.dpi * scale, _DPI if scale < 1 else 0))
+    picture = fit(data)
+    figure.stale = False  # drawing it has changed its dpi for a moment
+    if scale == 1:
+        return picture
+    was = f"{round(width)}x{round(height)} pixels; savefig() keeps the full one"
+    return picture._replace(note=f"shown at {picture.size[0]}x{picture.size[1]} of {was}")
+
+
+def _save(figure: Any, dpi: float) -> bytes:
+    out = io.BytesIO()
+    try:
+        figure.savefig(out, format="png", dpi=dpi, bbox_inches="tight")
+        return out.getvalue()
+    except ValueError:  # something lies far outside of it
+        out = io.BytesIO()
+        figure.savefig(out, format="png", dpi=dpi)
+        return out.getvalue()
+
+
+def animated(animation: Any) -> tuple[Any, str]:
+    """The figure of an animation, and what to say about its other frames."""
+    figure = animation._fig
+    animation._draw_was_started = True  # or it warns, once it is collected
+    return figure, "One frame of the animation is shown: its save('a.gif', writer='pillow') keeps them all."
+
+
+def still(value: Any, library: str) -> Picture | None:
+    """A plotly or altair figure as a picture, None if nothing here can draw it."""
+    if importlib.util.find_spec(_DRAWN[library]) is None:
+        return None
+    try:
+        if library == "plotly":
+            return fit(value.to_image(format="png"))
+        out = io.BytesIO()
+        value.save(out, format="png")
+        return fit(out.getvalue())
+    except Unusable:
+        raise
+    except Exception:
+        return None  # such as kaleido without a browser: the summary says what there is
+
+
+def summary(value: Any, library: str) -> str:
+    """A few words for a figure that nothing here can draw."""
+    told = _plotly(value) if library == "plotly" else _altair(value)
+    advice = f"no {_DRAWN[library]} here to draw it: use matplotlib for a picture, or save it as HTML or JSON"
+    return f"{type(value).__name__} of {library}{told}\n({advice})"
+
+
+def _plotly(figure: Any) -> str:
+    layout = figure.layout
+    lines = [_named("title", _deep(layout, "title", "text"))]
+    for axis in ("xaxis", "yaxis"):
+        lines.append(_named(axis[0], _deep(layout, axis, "title", "text")))
+    traces = list(figure.data)
+    for trace in traces[:_TRACES]:
+        points = next(
+            (len(v) for v in (_deep(trace, k) for k in _POINTS) if v is not None and hasattr(v, "__len__")), 0
+        )
+        lines.append(f"\n  {trace.type}{_named('', trace.name)}: {points} points")
+    if len(traces) > _TRACES:
+        lines.append(f"\n  and {len(traces) - _TRACES} more traces")
+    return "".join(lines)
+
+
+_POINTS = ("x", "y", "z", "values", "lat", "locations", "r")
+
+
+def _altair(chart: Any) -> str:
+    """The mark and the encodings, from the chart's own description without its data."""
+    mark = _deep(chart, "mark")
+    lines = [_named("title", _deep(chart, "title")), _named("mark", _deep(mark, "type") or mark)]
+    for name in ("x", "y", "color", "size", "row", "column"):
+        lines.append(_named(name, _deep(chart, "encoding", name, "shorthand")))
+    shape = _deep(chart, "data", "shape")
+    if shape:
+        lines.append(f" rows={shape[0]}")
+    return "".join(lines)
+
+
+def _deep(value: Any, *names: str) -> Any:
+    for name in names:
+        value = getattr(value, name, None)
+    return value
+
+
+def _named(name: str, value: Any) -> str:
+    """A piece of a summary; nothing for what is not set."""
+    if type(value) is not str or not value:
+        return ""
+    return f" {name}={value[:_TITLE]!r}" if name else f" {value[:_TITLE]!r}"
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Adjusts modules just after the code has imported them."""
+
+    def __init__(self, adjust: dict[str, Callable[[Any], None]]) -> None:
+        self._adjust = adjust
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Finds a module as ever, and adds a last step to its import."""
+        if name not in self._adjust:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            real = spec.loader.exec_module
+
+            def exec_module(module: Any) -> None:
+                real(module)
+                try:
+                    self._adjust[name](module)
+                except Exception:
+                    pass  # another version of it: it works as its authors made it
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def open_figures() -> list[Any]:
+    """The figures that pyplot holds, in the order of their numbers."""
+    plt = sys.modules.get("matplotlib.pyplot")
+    if plt is None:
+        return []
+    return [plt.figure(number) for number in plt.get_fignums()]
+
+
+def close_figures() -> None:
+    plt = sys.modules.get("matplotlib.pyplot")
+    if plt is not None:
+        plt.close("all")
