@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -35,7 +34,6 @@ type job struct {
 
 	mu    sync.Mutex // guards the fields below
 	fresh reel       // what was printed and not told yet
-	seen  int64      // bytes printed, those left out counted
 	told  bool       // an answer has had a part of the output
 	watch *progress  // of the call that waits; may be nil
 }
@@ -56,7 +54,6 @@ func (j *job) run(ctx context.Context, t task, log zerolog.Logger) {
 func (j *job) print(o sandbox.Output) {
 	j.mu.Lock()
 	j.fresh.add(o)
-	j.seen += weigh(o)
 	watch := j.watch
 	j.mu.Unlock()
 	watch.output(o)
@@ -108,43 +105,12 @@ func (j *job) result() (sandbox.Result, error) {
 		return j.res, j.err
 	}
 	res := j.res
-	res.Output = append(j.unseen(), j.fresh.take()...)
+	res.Output = j.fresh.take()
 	res.Cut = 0
 	for _, o := range res.Output {
 		res.Cut += o.Cut
 	}
 	return res, nil
-}
-
-// unseen returns the output that the result has at its front and that was never
-// printed: an earlier run's background code wrote it before this run began.
-func (j *job) unseen() []sandbox.Output {
-	room := -j.seen
-	for _, o := range j.res.Output {
-		room += weigh(o)
-	}
-	var out []sandbox.Output
-	for _, o := range j.res.Output {
-		if !o.Background || room <= 0 {
-			break
-		}
-		room -= o.Cut
-		o.Text = head(o.Text, max(room, 0))
-		room -= int64(len(o.Text))
-		out = append(out, o)
-	}
-	return out
-}
-
-// head returns the start of s, at most n bytes, up to a character's end.
-func head(s string, n int64) string {
-	if int64(len(s)) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // behind puts what an earlier run came to in front of res, as output of code
@@ -193,25 +159,45 @@ const (
 // an empty one.
 type reel struct {
 	head, tail         []sandbox.Output
-	headSize, tailSize int
+	headSize, tailSize int  // bytes of text
+	torn               bool // something is missing between them
 }
 
-// add appends a piece. What falls out is counted by the piece after it.
+// add appends a piece, in the place of what it replaces. What falls out is
+// counted by the piece after it.
 func (r *reel) add(o sandbox.Output) {
-	cost := len(o.Text) + pieceCost
-	if len(r.tail) == 0 && r.headSize+cost <= reelHalf {
+	r.retract(o)
+	o.Back = 0
+	if weigh(o) == 0 {
+		return
+	}
+	if len(r.tail) == 0 && r.headSize+len(o.Text)+pieceCost*len(r.head) <= reelHalf {
 		r.head = append(r.head, o)
-		r.headSize += cost
+		r.headSize += len(o.Text)
 		return
 	}
 	r.tail = append(r.tail, o)
-	r.tailSize += cost
-	for r.tailSize > reelHalf && len(r.tail) > 1 {
+	r.tailSize += len(o.Text)
+	for r.tailSize+pieceCost*len(r.tail) > reelHalf && len(r.tail) > 1 {
 		out := r.tail[0]
 		r.tail = r.tail[1:]
-		r.tailSize -= len(out.Text) + pieceCost
+		r.tailSize -= len(out.Text)
 		r.tail[0].Cut += weigh(out)
+		r.torn = true
 	}
+}
+
+// retract takes back what o replaces. A part of it may have been told already.
+func (r *reel) retract(o sandbox.Output) {
+	want := o.Back
+	r.tail, o.Back = sandbox.Retract(r.tail, o)
+	r.tailSize -= int(want - o.Back)
+	if r.torn {
+		return
+	}
+	want = o.Back
+	r.head, o.Back = sandbox.Retract(r.head, o)
+	r.headSize -= int(want - o.Back)
 }
 
 // take returns what there is and empties the reel.

@@ -367,16 +367,18 @@ func TestAResetIsMadeBeforeItsCodeRuns(t *testing.T) {
 	}
 }
 
-func TestEarlierBackgroundOutputIsNotLostToALateRun(t *testing.T) {
-	bg := sandbox.Output{Stream: sandbox.Stdout, Text: "früh ", Background: true}
-	one, two := sandbox.Output{Stream: 1, Text: "one "}, sandbox.Output{Stream: 1, Text: "two"}
+func TestALateAnswerHasWhatWasNotTold(t *testing.T) {
 	j := &job{cancel: func(error) {}}
-	j.print(one)
+	j.print(sandbox.Output{Stream: 1, Text: "one "})
+	j.print(sandbox.Output{Stream: 2, Text: "10%"})
 	j.soFar("")
-	j.print(two)
-	j.res = sandbox.Result{Status: sandbox.StatusOK, Output: []sandbox.Output{bg, {Stream: 1, Text: "one two"}}}
+	j.print(sandbox.Output{Stream: 2, Text: "50%", Back: 3})
+	j.print(sandbox.Output{Stream: 1, Text: "two"})
+	j.print(sandbox.Output{Stream: 2, Text: "100%", Back: 3})
+	j.res = sandbox.Result{Status: sandbox.StatusOK, Output: []sandbox.Output{{Stream: 1, Text: "one two"}, {Stream: 2, Text: "100%"}}}
 	res, err := j.result()
-	if diff := cmp.Diff([]sandbox.Output{bg, two}, res.Output); err != nil || diff != "" {
+	want := []sandbox.Output{{Stream: 1, Text: "two"}, {Stream: 2, Text: "100%"}}
+	if diff := cmp.Diff(want, res.Output); err != nil || diff != "" {
 		t.Errorf("error %v, output (-want +got):\n%s", err, diff)
 	}
 }
@@ -401,6 +403,13 @@ func TestAReelKeepsHeadAndTail(t *testing.T) {
 	}
 	if out := r.take(); len(out) != 0 {
 		t.Errorf("%d pieces are left", len(out))
+	}
+	r.add(sandbox.Output{Text: "bar"})
+	for i := range pieces { // drawn over and over
+		r.add(sandbox.Output{Text: fmt.Sprintf("%0*d", size, i), Back: int64(len("bar") + min(i, 1)*(size-len("bar")))})
+	}
+	if out := r.take(); len(out) != 1 || !strings.HasSuffix(out[0].Text, "4999") || len(out[0].Text) != size {
+		t.Errorf("got %d pieces of a bar, want its last state", len(out))
 	}
 	r.add(sandbox.Output{Text: strings.Repeat("x", 3*reelHalf)}) // a single one is kept
 	if out := r.take(); len(out) != 1 {

@@ -61,8 +61,9 @@ type progress struct {
 	done  chan struct{}
 	wake  chan struct{} // holds a token when there is output
 
-	mu   sync.Mutex // guards text
-	text string     // output since the last notification
+	mu    sync.Mutex       // guards fresh and size
+	fresh []sandbox.Output // since the last notification
+	size  int              // bytes of its text
 }
 
 // newProgress starts reporting through offer, which must not block, if the
@@ -87,15 +88,37 @@ func newProgress(ctx context.Context, offer func(line []byte)) *progress {
 
 // output takes what the code printed. It never blocks.
 func (p *progress) output(o sandbox.Output) {
-	if p == nil || o.Text == "" {
+	if p == nil {
 		return
 	}
 	p.mu.Lock()
-	p.text = tail(p.text+tail(o.Text, maxProgress), maxProgress)
+	p.keep(o)
+	news := p.size > 0
 	p.mu.Unlock()
+	if !news {
+		return
+	}
 	select {
 	case p.wake <- struct{}{}:
 	default:
+	}
+}
+
+// keep adds a piece, in the place of what it replaces, and lets go of the
+// oldest. The caller holds the lock.
+func (p *progress) keep(o sandbox.Output) {
+	want := o.Back
+	p.fresh, o.Back = sandbox.Retract(p.fresh, o)
+	p.size -= int(want - o.Back)
+	o.Back, o.Cut = 0, 0
+	if o.Text = tail(o.Text, maxProgress); o.Text == "" {
+		return
+	}
+	p.fresh = append(p.fresh, o)
+	p.size += len(o.Text)
+	for p.size-len(p.fresh[0].Text) >= maxProgress {
+		p.size -= len(p.fresh[0].Text)
+		p.fresh = p.fresh[1:]
 	}
 }
 
@@ -154,9 +177,12 @@ func (p *progress) report() {
 func (p *progress) take() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	text := p.text
-	p.text = ""
-	return strings.TrimRight(text, "\r\n")
+	var b strings.Builder
+	for _, o := range p.fresh {
+		b.WriteString(o.Text)
+	}
+	p.fresh, p.size = nil, 0
+	return strings.TrimRight(tail(b.String(), maxProgress), "\n")
 }
 
 // tail returns the end of s, at most n bytes, from a character's start.

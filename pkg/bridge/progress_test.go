@@ -84,6 +84,27 @@ func TestProgressCarriesOutputAtMostTenTimesASecond(t *testing.T) {
 	})
 }
 
+func TestProgressShowsBarsInTheirLastState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		offer, notes := collect(t)
+		p := newProgress(withToken(`1`), offer)
+		p.output(sandbox.Output{Stream: 1, Text: "begin\n"})
+		back := int64(0)
+		for i := range 1000 {
+			text := strings.Repeat("#", i%100)
+			p.output(sandbox.Output{Stream: 2, Text: text, Back: back})
+			back = int64(len(text))
+			time.Sleep(time.Millisecond)
+		}
+		p.close()
+		for _, n := range *notes {
+			if m := strings.TrimPrefix(n.Params.Message, "begin\n"); len(m) > 99 {
+				t.Errorf("got %q, want one state of the bar", m)
+			}
+		}
+	})
+}
+
 func TestProgressIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		offer, notes := collect(t)

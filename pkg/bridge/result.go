@@ -48,6 +48,22 @@ func (v view) refusal(why error, notices []string) *mcp.CallToolResult {
 	return v.withNotices(res, notices)
 }
 
+// tag begins each line that is bridged's own word.
+const tag = "[bridged] "
+
+// own makes sure that no line of a program's looks like bridged's, for clients
+// that join the content blocks to one text.
+func own(text string) string {
+	if !strings.Contains(text, tag) {
+		return text
+	}
+	text = strings.ReplaceAll(text, "\n"+tag, "\n\\"+tag)
+	if strings.HasPrefix(text, tag) {
+		text = `\` + text
+	}
+	return text
+}
+
 // result is what an agent gets to see of a run. What bridged itself has to say
 // stands in content blocks of its own, which no print can imitate.
 func (v view) result(r sandbox.Result) *mcp.CallToolResult {
@@ -61,10 +77,10 @@ func (v view) result(r sandbox.Result) *mcp.CallToolResult {
 	notices := boundNotices(r.Notices)
 	res := &mcp.CallToolResult{IsError: r.Status != sandbox.StatusOK && r.Status != statusRunning}
 	if text := out.background.cut(v.budget / 4); text != "" {
-		res.Content = append(res.Content, mcp.NewTextContent("Output of code that an earlier call left running:\n"+text))
+		res.Content = append(res.Content, mcp.NewTextContent("Output of code that an earlier call left running:\n"+own(text)))
 	}
 	if text != "" {
-		res.Content = append(res.Content, mcp.NewTextContent(text))
+		res.Content = append(res.Content, mcp.NewTextContent(own(text)))
 	}
 	res.Content = append(res.Content, rich...)
 	if v.structured {
@@ -94,7 +110,7 @@ func headline(r sandbox.Result) []string {
 // is not empty, which some agents take for a failure.
 func (v view) withNotices(res *mcp.CallToolResult, notices []string) *mcp.CallToolResult {
 	if len(notices) > 0 {
-		res.Content = append(res.Content, mcp.NewTextContent("[bridged] "+strings.Join(notices, "\n[bridged] ")))
+		res.Content = append(res.Content, mcp.NewTextContent(tag+strings.Join(notices, "\n"+tag)))
 	}
 	if len(res.Content) == 0 {
 		res.Content = append(res.Content, mcp.NewTextContent("(no output)"))

@@ -28,6 +28,13 @@
 //
 // # Output
 //
+// The wire carries what was written as it was. The daemon makes of it what a
+// terminal shows in the end (see [Output]): bars in their last state, no
+// colours, no control characters. Stdout and stderr are a terminal each, and a
+// line that is drawn again moves to where that happens, so that prints between
+// two states of a bar stay whole and in order. Those who follow a run are told
+// what each piece replaces.
+//
 // What a run prints beyond its budget is cut in the middle. The harness then
 // keeps the whole in $TMPDIR/bridged/run-N.txt, for the code to open: at most
 // 64 MiB and half of the free space, in at most 4 files, the oldest removed

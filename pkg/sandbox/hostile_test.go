@@ -193,7 +193,7 @@ func TestOutputBetweenRunsIsBoundedAndCounted(t *testing.T) {
 		s.keepOrphan(Output{Stream: 1 + i%2, Text: strings.Repeat("x", size)})
 	}
 	var kept, cut int64
-	for _, o := range s.orphans {
+	for _, o := range s.orphans.pieces {
 		kept += int64(len(o.Text))
 		cut += o.Cut
 	}

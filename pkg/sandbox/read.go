@@ -112,6 +112,11 @@ func (s *Sandbox) takeOutput(f inFrame) {
 		if i == 0 {
 			o.Cut = f.Cut
 		}
+		if o.Background {
+			o = s.screens.update(o)
+		} else {
+			o = r.screens.update(o)
+		}
 		if r != nil {
 			r.print(o)
 			continue
@@ -124,21 +129,7 @@ func (s *Sandbox) takeOutput(f inFrame) {
 func (s *Sandbox) keepOrphan(o Output) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	room := maxOrphanOutput - s.orphan
-	if len(o.Text) > room {
-		o.Cut += int64(len(o.Text))
-		o.Text = ""
-	}
-	s.orphan += len(o.Text)
-	if n := len(s.orphans); n > 0 && s.orphans[n-1].Stream == o.Stream && o.Cut == 0 {
-		s.orphans[n-1].Text += o.Text
-		return
-	}
-	if n := len(s.orphans); n > 0 && o.Text == "" && s.orphans[n-1].Text == "" {
-		s.orphans[n-1].Cut += o.Cut
-		return
-	}
-	s.orphans = append(s.orphans, o)
+	s.orphans.add(o, maxOrphanOutput)
 }
 
 // finish notes how the harness ended, once its stream has.

@@ -1,6 +1,9 @@
 package sandbox
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Request is one piece of code to run.
 type Request struct {
@@ -23,12 +26,66 @@ const (
 )
 
 // Output is a piece of what the code printed, in the order written. Text is
-// valid UTF-8: bytes that are not are escaped as \xNN.
+// what a terminal shows of it in the end, as valid UTF-8 without control
+// characters other than newlines and tabs: a progress bar in its last state,
+// colours left out, other controls and bytes that are no text escaped as \xNN.
 type Output struct {
 	Stream     int // Stdout or Stderr
 	Text       string
 	Background bool  // written by what an earlier run left running
 	Cut        int64 // bytes of output left out just before Text
+
+	// Back is how many bytes at the end of the earlier Text of this Stream and
+	// Background are no more: Text is in their place, as when a progress bar
+	// moves. It is 0 in a Result.
+	Back int64
+}
+
+// like reports whether two pieces are parts of one text.
+func (o Output) like(p Output) bool { return o.Stream == p.Stream && o.Background == p.Background }
+
+// Retract takes out of pieces what o replaces, and then the pieces of which
+// nothing is left. It returns the others, and how many of o.Back bytes it did
+// not find.
+func Retract(pieces []Output, o Output) (left []Output, missing int64) {
+	missing = o.Back
+	for i := len(pieces) - 1; i >= 0 && missing > 0; i-- {
+		p := &pieces[i]
+		if !p.like(o) {
+			continue
+		}
+		n := min(missing, int64(len(p.Text)))
+		p.Text = p.Text[:int64(len(p.Text))-n]
+		missing -= n
+		if p.Cut > 0 {
+			break // nothing is known of what was before it
+		}
+		if p.Text == "" {
+			pieces = remove(pieces, i)
+		}
+	}
+	return pieces, missing
+}
+
+// remove takes out a piece. Its neighbours may become one.
+func remove(pieces []Output, i int) []Output {
+	if i > 0 && i+1 < len(pieces) && pieces[i-1].merge(pieces[i+1]) {
+		return slices.Delete(pieces, i, i+2)
+	}
+	return slices.Delete(pieces, i, i+1)
+}
+
+// merge makes p, which came right after o, part of o if that may be.
+func (o *Output) merge(p Output) bool {
+	switch {
+	case o.Text == "" && p.Text == "":
+		o.Cut += p.Cut
+		return true
+	case p.Cut == 0 && o.like(p) && len(o.Text) < maxMerged:
+		o.Text += p.Text
+		return true
+	}
+	return false
 }
 
 // Rich is something shown other than by printing it, such as a picture.

@@ -29,7 +29,6 @@ const (
 	maxRunOutput = 4 << 20
 	maxRunRich   = 32 << 20 // bytes of pictures
 	maxPictures  = 64
-	maxRunPieces = 50_000
 	maxText      = 1 << 20
 	maxNotices   = 16
 )
@@ -39,14 +38,15 @@ type run struct {
 	id       int64
 	onOutput func(Output)
 	done     chan struct{} // closed after the done frame
+	screens  screens       // of the goroutine that reads the sandbox's frames
 
-	mu    sync.Mutex // guards the fields below
-	res   Result
-	size  int // bytes of output kept
-	rich  int // bytes of pictures kept
-	ended bool
-	notes []string // of ours, for the result
-	told  bool     // the result has been made
+	mu     sync.Mutex // guards the fields below
+	res    Result
+	output record
+	rich   int // bytes of pictures kept
+	ended  bool
+	notes  []string // of ours, for the result
+	told   bool     // the result has been made
 }
 
 // print keeps a piece of output and passes it on.
@@ -56,33 +56,23 @@ func (r *run) print(o Output) {
 		r.mu.Unlock()
 		return
 	}
-	r.keep(o)
+	r.output.add(o, maxRunOutput)
 	r.mu.Unlock()
-	if r.onOutput != nil {
+	if r.onOutput != nil && (o.Text != "" || o.Cut > 0 || o.Back > 0) {
 		r.onOutput(o)
 	}
 }
 
-// keep adds o to the result, within bounds. The caller holds the lock.
-func (r *run) keep(o Output) {
-	r.res.Cut += o.Cut
-	if r.size+len(o.Text) > maxRunOutput || len(r.res.Output) >= maxRunPieces {
-		r.res.Cut += int64(len(o.Text))
-		o.Cut, o.Text = o.Cut+int64(len(o.Text)), ""
-		if n := len(r.res.Output); n > 0 && r.res.Output[n-1].Text == "" {
-			r.res.Output[n-1].Cut += o.Cut
-			return
+// inherit takes what was printed before the run began.
+func (r *run) inherit(orphans []Output) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range orphans {
+		r.output.add(o, maxRunOutput)
+		if r.onOutput != nil {
+			r.onOutput(o)
 		}
 	}
-	r.size += len(o.Text)
-	if n := len(r.res.Output); n > 0 && o.Cut == 0 {
-		last := &r.res.Output[n-1]
-		if last.Stream == o.Stream && last.Background == o.Background && len(last.Text) < maxText {
-			last.Text += o.Text
-			return
-		}
-	}
-	r.res.Output = append(r.res.Output, o)
 }
 
 // take handles a frame of this run.
@@ -100,10 +90,10 @@ func (r *run) take(f inFrame) {
 	}
 	r.ended = true
 	r.res.Status = Status(f.Status)
-	r.res.Value = clip(f.Value)
+	r.res.Value = clip(Clean(f.Value))
 	r.res.Error = clipError(f.Error)
 	for _, n := range f.Notices[:min(len(f.Notices), maxNotices)] {
-		r.res.Notices = append(r.res.Notices, clip(n))
+		r.res.Notices = append(r.res.Notices, clip(Clean(n)))
 	}
 	close(r.done)
 }
@@ -131,15 +121,14 @@ func (s *Sandbox) Run(ctx context.Context, req Request, onOutput func(Output)) R
 	return res
 }
 
+// begin makes a run the one at hand. It gets what was printed since the last.
 func (s *Sandbox) begin(onOutput func(Output)) *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs++
 	r := &run{id: s.runs, onOutput: onOutput, done: make(chan struct{})}
-	for _, o := range s.orphans {
-		r.keep(o)
-	}
-	s.orphans, s.orphan = nil, 0
+	r.inherit(s.orphans.pieces)
+	s.orphans = record{}
 	s.run = r
 	return r
 }
@@ -257,6 +246,7 @@ func (s *Sandbox) conclude(r *run, stopped Status) Result {
 	defer r.mu.Unlock()
 	r.told = true
 	r.res.Notices = append(r.res.Notices, r.notes...)
+	r.res.Output, r.res.Cut = r.output.pieces, r.output.cut
 	if !r.ended {
 		r.ended = true
 		r.res.Status, r.res.StateLost = StatusLost, cause
@@ -292,5 +282,5 @@ func clipError(e *PyError) *PyError {
 	if e == nil {
 		return nil
 	}
-	return &PyError{Type: clip(e.Type), Message: clip(e.Message), Traceback: clip(e.Traceback)}
+	return &PyError{Type: clip(Clean(e.Type)), Message: clip(Clean(e.Message)), Traceback: clip(Clean(e.Traceback))}
 }

@@ -54,12 +54,12 @@ type Sandbox struct {
 	calls     *calls
 	heard     atomic.Int64 // frames that came
 	freezing  sync.Mutex   // held while the engine pauses or resumes it
+	screens   screens      // of what background code prints; for the reading goroutine
 
 	mu      sync.Mutex // guards the fields below
 	run     *run
 	runs    int64
-	orphans []Output // printed between runs
-	orphan  int      // bytes of them
+	orphans record   // printed between runs
 	end     *inFrame // the harness's last frame
 	cause   string   // why it ended
 	closed  bool

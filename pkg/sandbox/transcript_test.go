@@ -397,7 +397,7 @@ func checkAgainst(t *testing.T, steps []step, run int64, res Result) {
 		}
 		for _, p := range f.Parts {
 			if f.Run == run || (f.Run == 0 && run == 2) {
-				text.WriteString(p.text)
+				text.WriteString(shown(p.text))
 			}
 		}
 		if f.T == "end" && (res.Status != StatusLost || res.StateLost != fmt.Sprintf("Python ended with exit code %d", *f.Code)) {
