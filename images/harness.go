@@ -18,7 +18,7 @@ var harness embed.FS
 var modules = []string{
 	"__init__", "wire", "seccomp", "posture", "shared", "kept", "capture", "control", "children",
 	"brief", "tables", "pictures", "figures", "markup", "display", "notebook",
-	"rpc", "tools", "mcpmod", "interrupts", "trace", "source", "adapt", "run", "main",
+	"files", "rpc", "tools", "mcpmod", "interrupts", "trace", "source", "adapt", "run", "main",
 }
 
 // Boot is the program for `python3 -c` that takes the harness from stdin.

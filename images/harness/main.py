@@ -19,6 +19,7 @@ from typing import Any
 from . import posture, seccomp
 from .capture import Capture, Pipe, leftovers
 from .control import Control
+from .files import Files
 from .mcpmod import Finder, Runtime
 from .rpc import Client
 from .run import Runner
@@ -110,6 +111,7 @@ class Worker:
         self._wire.send(hello)
         self._client = Client(self._wire)
         self._tools = Tools(self._client)
+        self._files = Files(self._wire)
         self._runner = Runner(self._capture, self._shield, self._wire.send)
         while self._config is None:
             self._control.take()
@@ -133,10 +135,11 @@ class Worker:
         for path in (os.environ.get("HOME", ""), os.environ.get("MPLCONFIGDIR", "")):
             if path:
                 os.makedirs(path, exist_ok=True)
-        runtime = Runtime(self._client, self._tools)
+        self._files.configure(config.get("files", ""))
+        runtime = Runtime(self._client, self._tools, self._files)
         sys.meta_path.insert(0, Finder(self._tools, runtime))
         self._runner.adjust_libraries()
-        self._runner.extra["mcp_servers"] = Servers(self._tools)
+        self._runner.extra.update(mcp_servers=Servers(self._tools), publish=self._files.publish)
         posture.limit(config.get("limit_memory", 0), config.get("limit_pids", 0))
         self._capture.start(config.get("output", 1 << 20))
         sys.stdout, sys.stderr = self._capture.stdout, self._capture.stderr
@@ -161,6 +164,8 @@ class Worker:
             self._client.reply(frame)
         elif kind == "interrupt":
             self._runner.interrupts.request(frame.get("run", 0))
+        elif kind == "read":
+            self._files.read(frame)
         elif kind == "ping":
             self._wire.send({"t": "pong", "id": frame.get("id")})
         elif kind == "config":

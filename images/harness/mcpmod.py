@@ -10,6 +10,7 @@ import types
 from collections.abc import Generator
 from typing import Any
 
+from .files import Files
 from .rpc import Client, MCPError
 from .tools import Server, Tool, Tools, docs_query
 
@@ -29,9 +30,9 @@ class Runtime(types.ModuleType):
 
     MCPError = MCPError
 
-    def __init__(self, client: Client, tools: Tools) -> None:
+    def __init__(self, client: Client, tools: Tools, files: Files) -> None:
         super().__init__("mcp.runtime", "Helpers to find and call MCP tools; capability_summary() lists them.")
-        self._client, self._tools = client, tools
+        self._client, self._tools, self._files = client, tools, files
         self.__all__ = [n for n in dir(type(self)) if not n.startswith("_")]
 
     def _rows(self) -> Rows:
@@ -104,6 +105,10 @@ class Runtime(types.ModuleType):
         """As call_tool, without await."""
         return self._tools.call_sync(self._tools.server(server), tool, arguments or {}, raw)
 
+    def publish(self, path: Any, name: str | None = None, mime: str | None = None) -> str:
+        """Hands a file to the user: the path of one, or bytes with a name. Returns its address."""
+        return self._files.publish(path, name, mime)
+
     def capability_summary(self) -> str:
         """How to use all this, in a few lines."""
         return SUMMARY
@@ -123,6 +128,7 @@ Load servers with run_python(servers=["name"]); they stay loaded. Then call tool
   from mcp.servers.<alias> import <tool>
 A result is the structured data if there is any, else text, else a list of content blocks.
 Errors raise runtime.MCPError (message, code, server, tool, data). asyncio.gather runs calls side by side.
+publish("out.csv") hands a file to the user; publish(data, "out.csv") hands bytes.
 display(obj) shows pictures; open matplotlib figures are shown at the end of a call."""
 
 

@@ -100,7 +100,7 @@ class Reply:
 class Harness:
     """One harness. Close it."""
 
-    def __init__(self, imports: list[str] | None = None, output: int = 1 << 20, tmp: str = "") -> None:
+    def __init__(self, imports: list[str] | None = None, output: int = 1 << 20, tmp: str = "", files: str = "") -> None:
         self.dir = tempfile.mkdtemp()
         env = {name: self.dir for name in ("HOME", "MPLCONFIGDIR")}
         env["TMPDIR"] = tmp or self.dir
@@ -122,7 +122,7 @@ class Harness:
         body = payload()
         self.write(b"foreign bytes\x01\x02bridged-boot NONCE %d\n" % len(body) + body)
         self.hello = self.read()
-        self.send({"t": "config", "imports": imports or [], "output": output})
+        self.send({"t": "config", "imports": imports or [], "output": output, "files": files})
         self.ready = self.read()
 
     def write(self, data: bytes) -> None:

@@ -40,6 +40,16 @@
 // 64 MiB and half of the free space, in at most 4 files, the oldest removed
 // first. A notice in the done frame names the file and the true size.
 //
+// # Files
+//
+// Code publishes a file: the harness announces it, and the daemon reads it in
+// chunks whenever somebody wants it, also while code runs. The file stays in the
+// sandbox and goes with it. Its address holds a handle that is the sandbox's
+// alone and unguessable, so that no address ever names another's file. A chunk
+// is taken only if it answers a read, is as long as was asked for and of the
+// same state of the file as the first; so a file costs as many frames as it has
+// chunks, and at most the bytes that the reader wanted.
+//
 // # Frames
 //
 // A frame is one JSON object on one line, ended by a newline. Neither side
@@ -51,11 +61,14 @@
 // From the daemon:
 //
 //	config     imports [name], output (bytes a run may print before the middle
-//	           is cut), limit_memory (bytes), limit_pids (0: the engine does it)
+//	           is cut), files (what the addresses of published files begin with),
+//	           limit_memory (bytes), limit_pids (0: the engine does it)
 //	run        run (number, rising from 1), code, servers [{name, alias}]
 //	interrupt  run; one that is over is left alone, and one that has not begun
 //	           yet begins interrupted
 //	reply      id, and either result (any JSON) or error {code, message, data}
+//	read       id (rising from 1), file (its number), offset, length (at most
+//	           maxChunk)
 //	ping       id
 //
 // From the harness:
@@ -68,6 +81,10 @@
 //	rich       run, mime, data (base64)
 //	rpc        id (rising from 1), method, params; the methods are in pkg/proxy
 //	cancel     id of an rpc whose answer is no longer wanted
+//	file       run, file (a number from 1; the same for the same name), name, mime,
+//	           size: a published file, also between runs
+//	chunk      id of a read, and either data (base64; short only at the end), size
+//	           and stamp (which changes with the file), or error {type, message}
 //	done       run, status (ok, error, interrupted), value, error {type,
 //	           message, traceback}, notices [text]; last frame of a run
 //	pong       id

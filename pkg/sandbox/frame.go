@@ -96,6 +96,10 @@ type inFrame struct {
 	Code       *int                       `json:"code"`
 	Signal     string                     `json:"signal"`
 	OOM        int                        `json:"oom"`
+	File       int64                      `json:"file"`
+	Name       string                     `json:"name"`
+	Size       int64                      `json:"size"`
+	Stamp      string                     `json:"stamp"`
 }
 
 // A part is a piece of output, [stream, text] on the wire.
@@ -135,6 +139,7 @@ type (
 		T           string   `json:"t"`
 		Imports     []string `json:"imports"`
 		Output      int      `json:"output"`
+		Files       string   `json:"files,omitempty"`
 		LimitMemory int64    `json:"limit_memory,omitempty"`
 		LimitPids   int64    `json:"limit_pids,omitempty"`
 	}
@@ -147,6 +152,13 @@ type (
 	interruptFrame struct {
 		T   string `json:"t"`
 		Run int64  `json:"run"`
+	}
+	readFrame struct {
+		T      string `json:"t"`
+		ID     int64  `json:"id"`
+		File   int64  `json:"file"`
+		Offset int64  `json:"offset"`
+		Length int64  `json:"length"`
 	}
 	replyFrame struct {
 		T      string          `json:"t"`

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -58,6 +59,8 @@ type Options struct {
 	// attest stands in for the comparison with the Spec in tests, whose
 	// sandboxes are not in containers.
 	attest func(*Posture, runtime.Spec) ([]string, error)
+	// handle stands in for a random one in the addresses of files.
+	handle string
 }
 
 // Launch makes a container, sends it the harness, attests it and waits until
@@ -72,6 +75,7 @@ func Launch(ctx context.Context, engine runtime.Engine, o Options) (*Sandbox, er
 	s.log = o.Logger.With().Str("sandbox", s.ID).Logger()
 	s.spec = launchSpec(o, s.ID)
 	s.calls = newCalls(s)
+	s.files = newFiles(s, cmp.Or(o.handle, randomHex(16)))
 	if err := s.create(ctx); err != nil {
 		return nil, fmt.Errorf("launching sandbox: %w", err)
 	}
@@ -249,7 +253,7 @@ func (s *Sandbox) check(hello inFrame, o Options) (configFrame, error) {
 		return configFrame{}, err
 	}
 	s.Python, s.Posture, s.Degraded = head([]byte(hello.Python)), hello.Posture, degraded
-	c := configFrame{T: "config", Imports: o.Imports, Output: o.Output}
+	c := configFrame{T: "config", Imports: o.Imports, Output: o.Output, Files: s.files.base}
 	if c.Output == 0 {
 		c.Output = defaultOutput
 	}

@@ -81,6 +81,10 @@ func (s *Sandbox) take(f inFrame) {
 		s.calls.start(f)
 	case "cancel":
 		s.calls.abandon(f.ID)
+	case "file":
+		s.takeFile(f)
+	case "chunk":
+		s.files.answer(f)
 	case "end":
 		s.mu.Lock()
 		s.end = &f
@@ -149,6 +153,7 @@ func (s *Sandbox) finish(err error) {
 	}
 	s.stream.Close()
 	s.endOnce()
+	s.files.tell()
 }
 
 func (s *Sandbox) endOnce() {

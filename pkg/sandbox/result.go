@@ -119,6 +119,7 @@ type Result struct {
 	Output    []Output // stdout and stderr, interleaved as written
 	Value     string   // text of the last expression's value; "" if it has none
 	Rich      []Rich
+	Files     []File   // published since the last result
 	Error     *PyError // set when Status is StatusError, and on interrupts if known
 	Notices   []string // what the caller should know besides, one sentence each
 	Limit     string   // for StatusTimeout: the time limit, whose it is and how to have more

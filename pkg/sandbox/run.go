@@ -75,6 +75,15 @@ func (r *run) inherit(orphans []Output) {
 	}
 }
 
+// publish notes a file that was handed to the user.
+func (r *run) publish(file File) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ended {
+		r.res.Files = addFile(r.res.Files, file)
+	}
+}
+
 // take handles a frame of this run.
 func (r *run) take(f inFrame) {
 	r.mu.Lock()
@@ -129,6 +138,7 @@ func (s *Sandbox) begin(onOutput func(Output)) *run {
 	r := &run{id: s.runs, onOutput: onOutput, done: make(chan struct{})}
 	r.inherit(s.orphans.pieces)
 	s.orphans = record{}
+	r.res.Files, s.lateFiles = s.lateFiles, nil
 	s.run = r
 	return r
 }

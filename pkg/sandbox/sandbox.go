@@ -52,19 +52,21 @@ type Sandbox struct {
 	removed   chan struct{} // closed when Close is through
 	done      sync.WaitGroup
 	calls     *calls
+	files     *files
 	heard     atomic.Int64 // frames that came
 	freezing  sync.Mutex   // held while the engine pauses or resumes it
 	screens   screens      // of what background code prints; for the reading goroutine
 
-	mu      sync.Mutex // guards the fields below
-	run     *run
-	runs    int64
-	orphans record   // printed between runs
-	end     *inFrame // the harness's last frame
-	cause   string   // why it ended
-	closed  bool
-	frozen  bool      // we have paused it
-	resumed time.Time // when we last ended that
+	mu        sync.Mutex // guards the fields below
+	run       *run
+	runs      int64
+	orphans   record   // printed between runs
+	lateFiles []File   // published between runs
+	end       *inFrame // the harness's last frame
+	cause     string   // why it ended
+	closed    bool
+	frozen    bool      // we have paused it
+	resumed   time.Time // when we last ended that
 }
 
 // errEnded means that the harness is gone.

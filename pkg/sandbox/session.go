@@ -56,6 +56,7 @@ type Session struct {
 	users   int       // of the sandbox: it is not paused or ended for being idle
 	used    time.Time // when there was one last
 	lost    string    // why the sandbox of earlier calls is gone, if the caller does not know
+	changed func()    // told when Files returns something else; may be nil
 	closed  bool
 }
 
@@ -318,6 +319,7 @@ func (s *Session) ready(ctx context.Context) (*Sandbox, []string, error) {
 	}
 	sb.calls.bind(s.opts.RPC)
 	s.mu.Lock()
+	sb.files.watch(s.changed)
 	closed, lost := s.closed, s.lost
 	if !closed {
 		s.sandbox, s.lost = sb, ""

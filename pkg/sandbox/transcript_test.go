@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,7 +67,8 @@ var steady = []struct {
 	{regexp.MustCompile(`"python":"[^"]*"`), `"python":"3.x"`},
 	{regexp.MustCompile(`"posture":\{.*\}\}$`), `"posture":{}}`},
 	{regexp.MustCompile(`("imports":\{"json":)[0-9.e-]+`), `${1}0`},
-	{regexp.MustCompile(`/[^" ]*/bridged/`), `/tmp/bridged/`},
+	{regexp.MustCompile(`"stamp":"[^"]*"`), `"stamp":"0.0"`},
+	{regexp.MustCompile(`/[^" :]*/bridged/`), `/tmp/bridged/`},
 	{regexp.MustCompile(`\\n +[~^]+\\n`), `\n`}, // marks below a line of source, from Python 3.11 on
 }
 
@@ -293,8 +295,14 @@ func TestTranscriptsDaemon(t *testing.T) {
 		s.calls.bind(repliesOf(steps))
 		for _, st := range steps {
 			var f runFrame
-			if st.toHarness && json.Unmarshal([]byte(st.frame), &f) == nil && f.T == "run" {
+			if !st.toHarness || json.Unmarshal([]byte(st.frame), &f) != nil {
+				continue
+			}
+			switch f.T {
+			case "run":
 				checkAgainst(t, steps, f.Run, p.run(t, s, f))
+			case "read":
+				checkRead(t, steps, s, st.frame)
 			}
 		}
 		close(p.wrong)
@@ -302,6 +310,31 @@ func TestTranscriptsDaemon(t *testing.T) {
 			t.Errorf("daemon's frame (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// checkRead copies the file that a read frame names, and holds what comes of it
+// to the chunk that answers. No file of a transcript has more than one.
+func checkRead(t *testing.T, steps []step, s *Sandbox, frame string) {
+	t.Helper()
+	var read readFrame
+	if err := json.Unmarshal([]byte(frame), &read); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(s.files.list, func(n numbered) bool { return n.number == read.File })
+	if i < 0 {
+		t.Fatalf("file %d is not there: %+v", read.File, s.files.list)
+	}
+	var got bytes.Buffer
+	_, err := s.CopyFile(t.Context(), &got, s.files.list[i].URI, 1<<20)
+	for _, st := range steps {
+		var c inFrame
+		if st.toHarness || json.Unmarshal([]byte(st.frame), &c) != nil || c.T != "chunk" || c.ID != read.ID {
+			continue
+		}
+		if (err != nil) != (c.Error != nil) || !bytes.Equal(got.Bytes(), c.Data) {
+			t.Errorf("read %d: got %q, %v, want %q, %+v", read.ID, &got, err, c.Data, c.Error)
+		}
+	}
 }
 
 // run runs what f says, and lets the player cancel it.
@@ -340,6 +373,7 @@ func daemonsSteps(steps []step) []step {
 func transcriptOptions(t *testing.T, steps []step) Options {
 	t.Helper()
 	o := fakeOptions()
+	o.handle = "HANDLE"
 	for _, s := range steps {
 		if !s.toHarness {
 			continue
@@ -402,6 +436,9 @@ func checkAgainst(t *testing.T, steps []step, run int64, res Result) {
 		}
 		if f.T == "end" && (res.Status != StatusLost || res.StateLost != fmt.Sprintf("Python ended with exit code %d", *f.Code)) {
 			t.Errorf("run %d: got status %s, %q, want it lost with exit code %d", run, res.Status, res.StateLost, *f.Code)
+		}
+		if f.T == "file" && f.Run == run && !slices.ContainsFunc(res.Files, func(r File) bool { return r.Name == f.Name && r.MIME == f.MIME && r.Size == f.Size }) {
+			t.Errorf("run %d: got files %+v, want what %s says", run, res.Files, s.frame)
 		}
 		if f.T == "done" && f.Run == run && (string(res.Status) != f.Status || res.Value != f.Value || !cmp.Equal(res.Error, f.Error)) {
 			t.Errorf("run %d: got %+v, want what %s says", run, res, s.frame)
