@@ -17,7 +17,7 @@ var harness embed.FS
 // a module comes after those that it imports.
 var modules = []string{
 	"__init__", "wire", "seccomp", "posture", "shared", "kept", "capture", "control", "children",
-	"brief", "tables", "pictures", "figures", "markup", "display", "notebook",
+	"brief", "tables", "pictures", "figures", "markup", "display", "notebook", "hooks",
 	"files", "rpc", "tools", "mcpmod", "interrupts", "trace", "source", "adapt", "run", "main",
 }
 

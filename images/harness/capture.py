@@ -117,6 +117,11 @@ class Capture:
         self.renew()
         threading.Thread(target=self._pump, name="bridged-output", daemon=True).start()
 
+    @property
+    def printed(self) -> bool:
+        """Reports whether the run at hand has printed something."""
+        return self._left < self._head
+
     def renew(self) -> None:
         """Makes fresh sys.stdout and sys.stderr objects."""
         self.stdout = self._text(1, "<stdout>")

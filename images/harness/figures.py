@@ -5,12 +5,10 @@ Nothing here imports a library that the code has not imported.
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import io
 import sys
-from typing import Any, Callable
+from typing import Any
 
 from .pictures import MAX_EDGE, Picture, Unusable, fit
 
@@ -90,7 +88,7 @@ def still(value: Any, library: str) -> Picture | None:
 def summary(value: Any, library: str) -> str:
     """A few words for a figure that nothing here can draw."""
     told = _plotly(value) if library == "plotly" else _altair(value)
-    advice = f"no {_DRAWN[library]} here to draw it: use matplotlib for a picture, or save it as HTML or JSON"
+    advice = f"not drawn: no working {_DRAWN[library]} is here; use matplotlib for a picture, or save it as HTML"
     return f"{type(value).__name__} of {library}{told}\n({advice})"
 
 
@@ -136,31 +134,6 @@ def _named(name: str, value: Any) -> str:
     if type(value) is not str or not value:
         return ""
     return f" {name}={value[:_TITLE]!r}" if name else f" {value[:_TITLE]!r}"
-
-
-class AfterImport(importlib.abc.MetaPathFinder):
-    """Adjusts modules just after the code has imported them."""
-
-    def __init__(self, adjust: dict[str, Callable[[Any], None]]) -> None:
-        self._adjust = adjust
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Finds a module as ever, and adds a last step to its import."""
-        if name not in self._adjust:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            real = spec.loader.exec_module
-
-            def exec_module(module: Any) -> None:
-                real(module)
-                try:
-                    self._adjust[name](module)
-                except Exception:
-                    pass  # another version of it: it works as its authors made it
-
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
 
 
 def open_figures() -> list[Any]:

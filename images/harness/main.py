@@ -138,7 +138,7 @@ class Worker:
         self._files.configure(config.get("files", ""))
         runtime = Runtime(self._client, self._tools, self._files)
         sys.meta_path.insert(0, Finder(self._tools, runtime))
-        self._runner.adjust_libraries()
+        self._runner.hooks.install()
         self._runner.extra.update(mcp_servers=Servers(self._tools), publish=self._files.publish)
         posture.limit(config.get("limit_memory", 0), config.get("limit_pids", 0))
         self._capture.start(config.get("output", 1 << 20))

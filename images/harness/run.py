@@ -16,9 +16,10 @@ import types
 from collections.abc import Coroutine
 from typing import Any, Callable
 
-from . import children, display, figures, notebook, tables
+from . import children, display
 from .adapt import adapt
 from .capture import RUN, Capture
+from .hooks import Hooks
 from .interrupts import Interrupts
 from .source import compile_run
 from .trace import MAX_TRACE, describe, safe_str, waited
@@ -38,45 +39,9 @@ class Runner:
         self._capture = capture
         self.main = types.ModuleType("__main__")
         sys.modules["__main__"] = self.main
-        self.extra: dict[str, Any] = {"display": self.display}
+        self.hooks = Hooks(self.rich, capture)
+        self.extra: dict[str, Any] = {"display": self.hooks.display}
         adapt(self.loop)
-
-    def adjust_libraries(self) -> None:
-        """Makes what the code imports from now on show its values here."""
-
-        def show(*_: Any, **__: Any) -> None:
-            """Shows the open figures, and closes them."""
-            self.rich.figures()
-
-        def show_figure(figure: Any, *_: Any, **__: Any) -> None:
-            self.display(figure)
-
-        def patch(name: str, function: Any) -> Callable[[Any], None]:
-            return lambda module: setattr(module, name, function)
-
-        sys.meta_path.insert(
-            0,
-            figures.AfterImport(
-                {
-                    "matplotlib.pyplot": patch("show", show),
-                    "pandas": tables.adjust,
-                    "plotly.io": patch("show", show_figure),
-                    "IPython.core.display_functions": patch("display", self.display),
-                }
-            ),
-        )
-        sys.meta_path.append(notebook.Notebook(self.display))
-
-    def display(self, *values: Any, raw: bool = False, display_id: Any = None, **_: Any) -> display.Handle | None:
-        """Shows each value: as a picture where it is one, else as text. Takes what IPython's does."""
-        for value in values:
-            if raw and type(value) is dict:
-                text = self.rich.bundle(value)
-            else:
-                text = value if issubclass(type(value), str) else self.rich.value(value)
-            if text is not None:
-                print(text, file=self._capture.stdout)
-        return None if display_id is None else display.Handle(self.display, str(display_id))
 
     def run(self, number: int, code: str) -> Frame:
         """Runs code and returns its done frame. Raises nothing that the code raised."""
