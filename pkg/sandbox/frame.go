@@ -82,7 +82,8 @@ type inFrame struct {
 	Python     string                     `json:"python"`
 	Posture    *Posture                   `json:"posture"`
 	Imports    map[string]json.RawMessage `json:"imports"`
-	Parts      []part                     `json:"parts"`
+	Pairs      [][2]any                   `json:"parts"` // taken as Parts
+	Parts      []part                     `json:"-"`
 	Cut        int64                      `json:"cut"`
 	Background bool                       `json:"background"`
 	MIME       string                     `json:"mime"`
@@ -108,15 +109,18 @@ type part struct {
 	text   string
 }
 
-// UnmarshalJSON takes exactly a stream number and a text.
-func (p *part) UnmarshalJSON(data []byte) error {
-	pair := [2]any{&p.stream, &p.text}
-	if err := json.Unmarshal(data, &pair); err != nil {
-		return err
+// takeParts takes exactly a stream number and a text for each part. A method
+// UnmarshalJSON of part's would have encoding/json scan all texts twice more.
+func (f *inFrame) takeParts() error {
+	for _, pair := range f.Pairs {
+		stream, _ := pair[0].(float64)
+		text, ok := pair[1].(string)
+		if !ok || stream != Stdout && stream != Stderr {
+			return fmt.Errorf("a part of the output is %.20v and not a stream and a text", pair)
+		}
+		f.Parts = append(f.Parts, part{int(stream), text})
 	}
-	if p.stream != Stdout && p.stream != Stderr {
-		return fmt.Errorf("stream %d is neither stdout nor stderr", p.stream)
-	}
+	f.Pairs = nil
 	return nil
 }
 
@@ -128,6 +132,9 @@ func parseFrame(line []byte) (inFrame, error) {
 	}
 	if f.T == "" {
 		return inFrame{}, errors.New("decoding frame: no type")
+	}
+	if err := f.takeParts(); err != nil {
+		return inFrame{}, fmt.Errorf("decoding frame: %w", err)
 	}
 	f.Cut = max(f.Cut, 0)
 	return f, nil

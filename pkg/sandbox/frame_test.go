@@ -88,6 +88,10 @@ func TestParseFrameRefusesWhatIsNone(t *testing.T) {
 		{"an id that no integer holds", `{"t":"rpc","id":1` + strings.Repeat("0", 400) + `}`},
 		{"a stream that is none", `{"t":"output","parts":[[3,"x"]]}`},
 		{"a part that is no pair", `{"t":"output","parts":["x"]}`},
+		{"a part without a text", `{"t":"output","parts":[[1]]}`},
+		{"a text that is a number", `{"t":"output","parts":[[1,2]]}`},
+		{"a stream that is a text", `{"t":"output","parts":[["1","x"]]}`},
+		{"a stream between two", `{"t":"output","parts":[[1.5,"x"]]}`},
 		{"data that is not base64", `{"t":"rich","data":"%%"}`},
 		{"nesting without end", strings.Repeat(`{"t":`, 200_000)},
 		{"two frames on a line", `{"t":"pong"}{"t":"pong"}`},
@@ -99,6 +103,20 @@ func TestParseFrameRefusesWhatIsNone(t *testing.T) {
 				t.Errorf("got frame %+v, want an error", f)
 			}
 		})
+	}
+}
+
+// BenchmarkParseFrame measures what a megabyte of output costs.
+func BenchmarkParseFrame(b *testing.B) {
+	text := strings.Repeat(strings.Repeat("x", 63)+`\n`, 512)
+	line := []byte(`{"t":"output","run":1,"parts":[[1,"` + text + `"]]}`)
+	b.SetBytes(32 * int64(len(line)))
+	for b.Loop() {
+		for range 32 {
+			if _, err := parseFrame(line); err != nil {
+				b.Fatal(err)
+			}
+		}
 	}
 }
 

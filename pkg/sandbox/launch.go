@@ -31,8 +31,10 @@ const (
 	exitTimeout = 3 * time.Second
 
 	// defaultOutput is how much a run may print, in bytes, before the middle
-	// is cut.
-	defaultOutput = 1 << 20
+	// is cut. An agent is shown some KiB of it, live progress some more; the
+	// whole stays in a file of the sandbox's. Every byte here is encoded,
+	// copied by the engine and decoded.
+	defaultOutput = 256 << 10
 
 	// maxHello bounds one line until the harness is known to be one. A hello
 	// grows with the container's mounts and has a few KiB.
