@@ -269,5 +269,5 @@ func (d *daemon) open(_ context.Context, hello bridge.Hello) (bridge.Workspace, 
 	runs := sandbox.NewSession(d.pool, sandbox.SessionOptions{
 		RPC: calls, Timeout: time.Duration(d.conf.Run.Timeout), MaxTimeout: time.Duration(d.conf.Run.MaxTimeout),
 	})
-	return bridge.NewWorkspace(runs, &upstreams{calls, servers}), nil
+	return bridge.NewWorkspace(runs, &upstreams{calls, servers}, nil), nil
 }

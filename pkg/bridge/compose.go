@@ -2,7 +2,11 @@ package bridge
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/bridged/bridged/pkg/sandbox"
 )
@@ -25,18 +29,34 @@ type runner interface {
 	Run(ctx context.Context, req sandbox.Request, onOutput func(sandbox.Output)) (sandbox.Result, error)
 	Reset(ctx context.Context) error
 	Status() sandbox.SessionStatus
+	Files() []sandbox.File
+	CopyFile(ctx context.Context, w io.Writer, uri string, most int64) (sandbox.File, error)
+	Watch(changed func())
 	Close()
 }
 
+// A Keeper saves files where the user finds them. Its methods may be called from
+// several goroutines.
+type Keeper interface {
+	// Keep saves a file under its name, or one like it. It calls write, which
+	// writes at most most bytes, and returns the file's path.
+	Keep(name string, write func(w io.Writer, most int64) error) (path string, err error)
+}
+
+// keepTimeout bounds the saving of what one run has published. It goes on when
+// the agent has given up the call: the files are the user's.
+const keepTimeout = time.Minute
+
 // NewWorkspace joins a session of the sandbox and its servers. The workspace
-// owns both.
-func NewWorkspace(code *sandbox.Session, servers Upstreams) Workspace {
-	return &workspace{runner: code, Upstreams: servers}
+// owns both. What the code publishes goes to keeper too, which may be nil.
+func NewWorkspace(code *sandbox.Session, servers Upstreams, keeper Keeper) Workspace {
+	return &workspace{runner: code, Upstreams: servers, keeper: keeper}
 }
 
 type workspace struct {
-	runner    runner
-	Upstreams // Load and Servers are its own
+	runner           // Files, CopyFile and others are its own
+	Upstreams        // Load and Servers are its own
+	keeper    Keeper // nil saves nothing
 
 	once sync.Once
 }
@@ -44,14 +64,34 @@ type workspace struct {
 // Run tells the sandbox what is reachable by now, then runs the code.
 func (w *workspace) Run(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
 	req.Servers = w.Loaded()
-	return w.runner.Run(ctx, req, output)
+	res, err := w.runner.Run(ctx, req, output)
+	if err == nil && w.keeper != nil && len(res.Files) > 0 {
+		res.Notices = append(w.keep(ctx, res.Files), res.Notices...)
+	}
+	return res, err
 }
 
-// Reset gives the next run a fresh interpreter. The servers stay loaded.
-func (w *workspace) Reset(ctx context.Context) error { return w.runner.Reset(ctx) }
-
-// Status says how the sandbox is.
-func (w *workspace) Status() sandbox.SessionStatus { return w.runner.Status() }
+// keep saves what a run has published, and says where it is.
+func (w *workspace) keep(ctx context.Context, files []sandbox.File) (notices []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
+	defer cancel()
+	var saved []string
+	for _, f := range files {
+		path, err := w.keeper.Keep(f.Name, func(to io.Writer, most int64) error {
+			_, err := w.CopyFile(ctx, to, f.URI, most)
+			return err
+		})
+		if err != nil {
+			notices = append(notices, fmt.Sprintf("%s was not saved: %v", f.Name, err))
+			continue
+		}
+		saved = append(saved, path)
+	}
+	if len(saved) > 0 {
+		notices = append([]string{"saved on the user's machine: " + strings.Join(saved, ", ")}, notices...)
+	}
+	return notices
+}
 
 // Close ends the code first, so that it makes no call of servers that are gone.
 func (w *workspace) Close() {

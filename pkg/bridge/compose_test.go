@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"io"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,6 +46,14 @@ func (i interpreter) Reset(context.Context) error {
 func (i interpreter) Status() sandbox.SessionStatus {
 	return sandbox.SessionStatus{State: sandbox.StateNone}
 }
+
+func (i interpreter) Files() []sandbox.File { return nil }
+
+func (i interpreter) CopyFile(context.Context, io.Writer, string, int64) (sandbox.File, error) {
+	return sandbox.File{}, sandbox.ErrNoFile
+}
+
+func (i interpreter) Watch(func()) {}
 
 func (i interpreter) Close() { i.closed = append(i.closed, "code") }
 

@@ -19,14 +19,15 @@ type desk struct {
 	ctx   context.Context // the session's
 	open  Opener
 	hello Hello
+	files func() // told when the workspace's files have changed; must not block
 
 	turn   chan struct{} // holds one token; its holder may use closed and set ws
 	closed bool
 	ws     atomic.Pointer[Workspace] // nil while there is none
 }
 
-func newDesk(ctx context.Context, open Opener, hello Hello) *desk {
-	return &desk{ctx: ctx, open: open, hello: hello, turn: make(chan struct{}, 1)}
+func newDesk(ctx context.Context, open Opener, hello Hello, files func()) *desk {
+	return &desk{ctx: ctx, open: open, hello: hello, files: files, turn: make(chan struct{}, 1)}
 }
 
 // prepare opens the workspace ahead of its first use.
@@ -55,6 +56,7 @@ func (d *desk) get(ctx context.Context) (Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening a session: %w", err)
 	}
+	ws.Watch(d.files)
 	d.ws.Store(&ws)
 	return ws, nil
 }

@@ -138,6 +138,7 @@ func (j *job) behind(res sandbox.Result) sandbox.Result {
 	}
 	res.Output = append(out, res.Output...)
 	res.Rich = append(old.Rich, res.Rich...)
+	res.Files = append(old.Files, res.Files...)
 	res.Notices = append(append(notices, old.Notices...), res.Notices...)
 	return res
 }

@@ -47,7 +47,7 @@ func newMCP(s *session) *server.MCPServer {
 	})
 	srv := server.NewMCPServer("bridged", s.srv.opts.Version,
 		server.WithToolCapabilities(false),
-		server.WithResourceCapabilities(false, false),
+		server.WithResourceCapabilities(false, true),
 		server.WithInstructions(instructions),
 		server.WithHooks(hooks),
 	)
@@ -57,6 +57,7 @@ func newMCP(s *session) *server.MCPServer {
 			mcp.WithResourceDescription("The helpers that code in run_python can use."),
 			mcp.WithMIMEType("text/markdown")), readCapabilities)
 	}
+	s.addFiles(srv, hooks)
 	return srv
 }
 
@@ -99,14 +100,14 @@ type clientSession struct {
 	version       string
 	info          mcp.Implementation
 	capabilities  mcp.ClientCapabilities
-	subscriptions map[int64]json.RawMessage // a subscription's real id by our number
+	subscriptions map[int64]*subscription // by our number
 }
 
 func newClientSession(id string) *clientSession {
 	return &clientSession{
 		id:            id,
 		notes:         make(chan mcp.JSONRPCNotification, maxNotes),
-		subscriptions: map[int64]json.RawMessage{},
+		subscriptions: map[int64]*subscription{},
 	}
 }
 
@@ -160,49 +161,4 @@ func (c *clientSession) GetClientCapabilities() mcp.ClientCapabilities {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.capabilities
-}
-
-// subscription notes the real id of the subscription that mcp-go knows as n; a
-// nil id forgets it.
-func (c *clientSession) subscription(n int64, id json.RawMessage) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if id == nil {
-		delete(c.subscriptions, n)
-		return
-	}
-	c.subscriptions[n] = id
-}
-
-// realID returns the id that the agent gave to the subscription v, a number of
-// ours that went through mcp-go.
-func (c *clientSession) realID(v any) (json.RawMessage, bool) {
-	n, ok := v.(float64)
-	if !ok {
-		return nil, false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	id, ok := c.subscriptions[int64(n)]
-	return id, ok
-}
-
-// restore puts the real subscription id into a result.
-func (c *clientSession) restore(result any) any {
-	r, ok := result.(mcp.SubscriptionsListenResult)
-	if !ok || r.Meta == nil {
-		return result
-	}
-	if id, ok := c.realID(r.Meta.AdditionalFields[mcp.MetaKeySubscriptionID]); ok {
-		r.Meta.SetSubscriptionID(id)
-	}
-	return r
-}
-
-// restoreNote puts the real subscription id into a notification.
-func (c *clientSession) restoreNote(n mcp.JSONRPCNotification) mcp.JSONRPCNotification {
-	if id, ok := c.realID(n.Params.Meta[mcp.MetaKeySubscriptionID]); ok {
-		n.Params.Meta[mcp.MetaKeySubscriptionID] = id
-	}
-	return n
 }

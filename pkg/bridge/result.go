@@ -26,6 +26,7 @@ type structured struct {
 	Result     string           `json:"result,omitempty"`
 	Error      *structuredError `json:"error,omitempty"`
 	Notices    []string         `json:"notices,omitempty"`
+	Files      []structuredFile `json:"files,omitempty"` // published
 	StateLost  string           `json:"state_lost,omitempty"`
 	DurationMS int64            `json:"duration_ms"`
 }
@@ -69,7 +70,8 @@ func own(text string) string {
 func (v view) result(r sandbox.Result) *mcp.CallToolResult {
 	out := split(r.Output)
 	rich, left := v.rich(r.Rich)
-	r.Notices = append(r.Notices, left...)
+	links, unnamed := v.links(r.Files)
+	r.Notices = append(append(r.Notices, left...), unnamed...)
 	text, cut := v.text(out, r)
 	if cut > 0 {
 		r.Notices = append(r.Notices, fmt.Sprintf("%d characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)", cut))
@@ -82,7 +84,7 @@ func (v view) result(r sandbox.Result) *mcp.CallToolResult {
 	if text != "" {
 		res.Content = append(res.Content, mcp.NewTextContent(own(text)))
 	}
-	res.Content = append(res.Content, rich...)
+	res.Content = append(append(res.Content, rich...), links...)
 	if v.structured {
 		res.StructuredContent = v.structure(out, r, notices)
 	}
@@ -218,6 +220,7 @@ func (v view) structure(out printed, r sandbox.Result, notices []string) structu
 		Background: out.background.cut(v.budget / 4),
 		Result:     parts[2],
 		Notices:    notices,
+		Files:      structuredFiles(r.Files),
 		StateLost:  cutMiddle(r.StateLost, maxNotice),
 		DurationMS: r.Duration.Milliseconds(),
 	}

@@ -50,8 +50,9 @@ const acceptPause = 100 * time.Millisecond
 
 // A Server serves agents. Make one with [NewServer].
 type Server struct {
-	open Opener
-	opts Options
+	open  Opener
+	opts  Options
+	reads chan struct{} // holds a token per file in memory
 
 	mu       sync.Mutex // guards sessions
 	sessions map[*session]struct{}
@@ -59,7 +60,7 @@ type Server struct {
 
 // NewServer returns a Server whose sessions run code in what open returns.
 func NewServer(open Opener, opts Options) *Server {
-	return &Server{open: open, opts: opts.withDefaults(), sessions: map[*session]struct{}{}}
+	return &Server{open: open, opts: opts.withDefaults(), reads: make(chan struct{}, maxReadsAtOnce), sessions: map[*session]struct{}{}}
 }
 
 // Serve accepts connections from ln, one session each, until ctx ends or ln

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +33,11 @@ type bench struct {
 	status  sandbox.SessionStatus
 	resets  atomic.Int32
 	closed  atomic.Int32
+
+	mu       sync.Mutex // guards the fields below
+	files    []sandbox.File
+	contents map[string]string // by name
+	changed  func()
 }
 
 func (b *bench) Run(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
@@ -53,6 +60,42 @@ func (b *bench) Reset(context.Context) error {
 }
 
 func (b *bench) Status() sandbox.SessionStatus { return b.status }
+
+func (b *bench) Files() []sandbox.File {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.files)
+}
+
+func (b *bench) CopyFile(_ context.Context, w io.Writer, uri string, most int64) (sandbox.File, error) {
+	for _, f := range b.Files() {
+		if f.URI != uri {
+			continue
+		}
+		if f.Size > most {
+			return f, sandbox.ErrFileSize
+		}
+		_, err := io.WriteString(w, b.contents[f.Name])
+		return f, err
+	}
+	return sandbox.File{}, sandbox.ErrNoFile
+}
+
+func (b *bench) Watch(changed func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changed = changed
+}
+
+// publish is what code in the bench does.
+func (b *bench) publish(f sandbox.File, content string) {
+	b.mu.Lock()
+	b.files = append(b.files, f)
+	b.contents[f.Name] = content
+	changed := b.changed
+	b.mu.Unlock()
+	changed()
+}
 
 func (b *bench) Servers() []string { return b.servers }
 

@@ -56,6 +56,8 @@ type session struct {
 
 	lastTicket <-chan struct{} // of the call before the next; used by the reading goroutine alone
 
+	filesPoke chan struct{} // has a token when the list of files has changed
+
 	notes sync.Mutex // held while mcp-go's notifications are sent
 
 	mu       sync.Mutex // guards inflight and what it holds
@@ -71,15 +73,16 @@ type request struct {
 func newSession(ctx context.Context, srv *Server, conn net.Conn, hello Hello) *session {
 	id := newSessionID()
 	s := &session{
-		id:       id,
-		hello:    hello,
-		since:    time.Now(),
-		conn:     conn,
-		srv:      srv,
-		log:      srv.opts.Logger.With().Str("session", id[:8]).Logger(),
-		client:   newClientSession(id),
-		slots:    make(chan struct{}, srv.opts.MaxRequests),
-		inflight: map[string]*request{},
+		id:        id,
+		hello:     hello,
+		since:     time.Now(),
+		conn:      conn,
+		srv:       srv,
+		log:       srv.opts.Logger.With().Str("session", id[:8]).Logger(),
+		client:    newClientSession(id),
+		slots:     make(chan struct{}, srv.opts.MaxRequests),
+		inflight:  map[string]*request{},
+		filesPoke: make(chan struct{}, 1),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	s.pys = newPythons(srv.opts.MaxPythons, s.openPython)
@@ -94,7 +97,7 @@ func (s *session) openPython(name string) *python {
 	}
 	return &python{
 		name: name, since: time.Now(),
-		desk: newDesk(s.ctx, s.srv.open, s.hello),
+		desk: newDesk(s.ctx, s.srv.open, s.hello, s.pokeFiles),
 		lane: newLane(s.ctx, name, &s.helpers, log),
 	}
 }
@@ -112,6 +115,7 @@ func (s *session) serve(lines *lineReader) {
 	s.w = newWriter(s.conn, writeTimeout, maxQueued)
 	ctx := s.mcp.WithContext(s.ctx, s.client)
 	s.helpers.Go(func() { s.pys.desk().prepare(s.log) }) // ends with s.ctx at the latest
+	s.helpers.Go(s.announceFiles)                        // likewise
 	err := s.read(ctx, lines)
 	s.log.Debug().Err(err).Msg("session's input ended")
 	if s.ctx.Err() == nil {
@@ -233,8 +237,11 @@ func (s *session) start(ctx context.Context, m message) {
 		t = s.nextTicket()
 		ctx = context.WithValue(ctx, ticketKey{}, t)
 	}
+	read := &reading{release: func() {}}
+	ctx = context.WithValue(ctx, readingKey{}, read)
 	s.requests.Go(func() { // ends when the request is answered or its ctx has ended
 		defer func() { <-s.slots }()
+		defer func() { read.release() }()
 		defer cancel(nil)
 		defer t.pass()
 		reply := s.dispatch(ctx, m, n)
@@ -295,16 +302,23 @@ func (s *session) dispatch(ctx context.Context, m message, n int64) (reply any) 
 	if req, ok := directCall(m); ok {
 		return answer{JSONRPC: "2.0", ID: m.id, Result: s.call(ctx, req)}
 	}
+	relayed := func() {}
 	if m.method == string(mcp.MethodSubscriptionsListen) {
-		s.client.subscription(n, m.id)
-		defer s.client.subscription(n, nil)
+		s.client.listen(n, newSubscription(m))
+		defer s.client.listen(n, nil)
+		relayed = s.relay()
+		defer relayed()
 	}
 	resp := s.mcp.HandleMessage(ctx, m.renumbered(n))
+	relayed()
 	s.sendNotes() // what mcp-go sent before it answered goes first
 	switch r := resp.(type) {
 	case mcp.JSONRPCResponse:
 		return answer{JSONRPC: "2.0", ID: m.id, Result: s.client.restore(r.Result)}
 	case mcp.JSONRPCError:
+		if read, ok := ctx.Value(readingKey{}).(*reading); ok && read.code != 0 {
+			r.Error.Code = read.code
+		}
 		return answer{JSONRPC: "2.0", ID: m.id, Error: r.Error}
 	case nil:
 		return nil
@@ -313,7 +327,7 @@ func (s *session) dispatch(ctx context.Context, m message, n int64) (reply any) 
 }
 
 // sendNotes sends the notifications of mcp-go that are waiting. It sends some
-// only while it handles a request, so nobody has to wait for them elsewhere. The
+// only while it handles a request, and relay has those of one that lasts. The
 // lock makes a request whose note another one took wait until that is sent.
 func (s *session) sendNotes() {
 	s.notes.Lock()

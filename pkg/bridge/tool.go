@@ -15,10 +15,10 @@ const toolName = "run_python"
 
 // description tells a model, in few tokens, what it could not guess. It avoids
 // <, > and &, which mcp-go sends as \u003c and so on.
-const description = `Run Python in a sandbox; variables and imports persist between calls; top-level await works. ` +
+const description = `Run Python in a sandbox; variables persist between calls; top-level await works. ` +
 	"`servers` loads MCP servers as `mcp_ALIAS`: `await mcp_github.create_issue(title=\"x\")`. " +
 	"Find tools of all servers: `from mcp import runtime; await runtime.search_tool_docs(\"create issue\")`. " +
-	`Print only what you need.`
+	"Print only what you need; `publish(path)` gives the user files."
 
 // inputSchema says little, because the description and the names say the rest.
 const inputSchema = `{"type":"object","properties":{` +

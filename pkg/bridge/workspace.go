@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"io"
 
 	"github.com/bridged/bridged/pkg/sandbox"
 )
@@ -25,6 +26,15 @@ type Workspace interface {
 	Servers() []string
 	// Status says how the sandbox is. It answers at once.
 	Status() sandbox.SessionStatus
+	// Files returns the files that the code has published and that can be read.
+	// It answers at once.
+	Files() []sandbox.File
+	// CopyFile writes the file at an address to w, unless it has more than
+	// most bytes. It is that of [sandbox.Session], with the same errors.
+	CopyFile(ctx context.Context, w io.Writer, uri string, most int64) (sandbox.File, error)
+	// Watch has changed called when Files may return something else, from any
+	// goroutine. It is called once, before Run. changed does not block.
+	Watch(changed func())
 	// Close ends what still runs and frees everything. It may be called once.
 	Close()
 }

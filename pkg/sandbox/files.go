@@ -101,6 +101,16 @@ func (f *files) tell() {
 	}
 }
 
+// end tells that there are none any more, if there were.
+func (f *files) end() {
+	f.mu.Lock()
+	some := len(f.list) > 0
+	f.mu.Unlock()
+	if some {
+		f.tell()
+	}
+}
+
 // all returns the files, until the sandbox ends.
 func (f *files) all() []File {
 	select {
@@ -127,8 +137,7 @@ func (f *files) take(frame inFrame) (File, bool) {
 	if !validMIME(file.MIME) {
 		file.MIME = ""
 	}
-	// A path's escapes leave more than unreserved characters as they are.
-	file.URI = f.base + strings.ReplaceAll(url.QueryEscape(file.Name), "+", "%20")
+	file.URI = f.base + EscapeName(file.Name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, n := range f.list {
@@ -142,6 +151,13 @@ func (f *files) take(frame inFrame) (File, bool) {
 	}
 	f.list = append(f.list, numbered{file, frame.File})
 	return file, true
+}
+
+// EscapeName returns a file's name as the last part of its address. The harness
+// escapes the same characters.
+func EscapeName(name string) string {
+	// A path's escapes leave more than unreserved characters as they are.
+	return strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
 }
 
 // validName reports whether a name is safe to show and to save as.

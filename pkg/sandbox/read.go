@@ -153,7 +153,7 @@ func (s *Sandbox) finish(err error) {
 	}
 	s.stream.Close()
 	s.endOnce()
-	s.files.tell()
+	s.files.end()
 }
 
 func (s *Sandbox) endOnce() {
