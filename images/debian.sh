@@ -38,8 +38,10 @@ packages() {
 	slim) echo python3 ;;
 	full)
 		# pyarrow is not in Debian; the Containerfile has it.
+		# jinja2 and tabulate are for pandas' Styler and to_markdown.
 		echo python3 python3-numpy python3-pandas python3-scipy \
-			python3-sklearn python3-matplotlib python3-pil python3-openpyxl
+			python3-sklearn python3-matplotlib python3-pil python3-openpyxl \
+			python3-jinja2 python3-tabulate
 		;;
 	*) die "building the image: no variant \"$1\": use slim or full" ;;
 	esac
@@ -133,7 +135,9 @@ build() {
 		# that dpkg did not unpack. numpy's stay: numpy.testing imports them.
 		# shellcheck disable=SC2016
 		opts+=(--customize-hook='find "$1"/usr/lib/python3/dist-packages -depth -type d -name tests ! -path "*/numpy/*" -exec rm -rf {} +'
-			--customize-hook='sed -i "s/^#\?backend *:.*/backend: agg/" "$1"/etc/matplotlibrc')
+			--customize-hook='sed -i "s/^#\?backend *:.*/backend: agg/" "$1"/etc/matplotlibrc'
+			# The list of fonts, which each sandbox would make for itself otherwise.
+			--customize-hook='chroot "$1" env MPLCONFIGDIR=/usr/share/bridged/matplotlib python3 -B -c "import matplotlib.font_manager"')
 	fi
 	mmdebstrap --verbose --format=tar --variant=essential \
 		--include="$(packages "$variant" | tr ' ' ,)" "${opts[@]}" \

@@ -87,6 +87,7 @@ var endings = []struct {
 	{name: "an error keeps variables", code: "1/0", status: sandbox.StatusError},
 	{name: "an interrupted sleep keeps variables", code: "import time; time.sleep(60)", timeout: time.Second, status: sandbox.StatusTimeout},
 	{name: "an interrupted await keeps variables", code: "import asyncio; await asyncio.sleep(60)", timeout: time.Second, status: sandbox.StatusTimeout},
+	{name: "an interrupted repr keeps variables", code: "class R:\n  def __repr__(s):\n    while True: pass\nR()", timeout: time.Second, status: sandbox.StatusTimeout},
 	{name: "code that goes on is killed", code: "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
 		timeout: time.Second, status: sandbox.StatusTimeout, lost: true, cause: "did not stop"},
 	{name: "os._exit ends the interpreter", code: "import os; os._exit(7)", status: sandbox.StatusLost, lost: true, cause: "exit code 7"},

@@ -199,6 +199,10 @@ class Rich:
                 data = given[0] if given else None
             if data is not None:
                 yield mime, data
+        if any(base.__name__ == "Audio" for base in type.mro(type(value))):  # IPython's has a form in HTML alone
+            kind, samples = getattr(value, "mimetype", None), getattr(value, "data", None)
+            if type(kind) is str and samples is not None:
+                yield kind, samples
         for mime, data in bundle.items():
             if type(mime) is str and mime.startswith(("audio/", "video/")):
                 yield mime, data

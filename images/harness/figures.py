@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import os
 import sys
 from typing import Any
 
@@ -18,6 +19,15 @@ _TITLE = 100  # characters
 
 # What can be drawn without a browser, and the package that does it.
 _DRAWN = {"plotly": "kaleido", "altair": "vl_convert"}
+
+
+def lend_fonts(matplotlib: Any) -> None:
+    """Gives matplotlib the list of fonts that was made with the image. Called when it is imported."""
+    folder = os.path.join(sys.prefix, "share", "bridged", "matplotlib")
+    if os.path.isdir(folder):
+        import shutil  # matplotlib has imported it
+
+        shutil.copytree(folder, matplotlib.get_cachedir(), copy_function=shutil.copyfile, dirs_exist_ok=True)
 
 
 def kind(value: Any) -> str:

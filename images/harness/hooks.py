@@ -7,7 +7,7 @@ import importlib.machinery
 import sys
 from typing import Any, Callable
 
-from . import notebook, tables
+from . import figures, notebook, tables
 from .capture import Capture
 from .display import Handle, Rich
 
@@ -20,10 +20,14 @@ class Hooks:
 
     def install(self) -> None:
         """Makes what is imported from now on use the methods here."""
+        show = _method(self.display)
         adjust = {
+            "matplotlib": figures.lend_fonts,
             "matplotlib.pyplot": _setting("show", self.show),
             "pandas": tables.adjust,
-            "plotly.io": _setting("show", self.show_figure),
+            "matplotlib.figure": lambda module: setattr(module.Figure, "show", show),
+            "plotly.io": _setting("show", show),
+            "PIL.ImageShow": _setting("show", show),
             "IPython.core.display_functions": _setting("display", self.display),
         }
         sys.meta_path.insert(0, AfterImport(adjust))
@@ -42,15 +46,13 @@ class Hooks:
                 self._print(text)
         return None if display_id is None else Handle(self.display, str(display_id))
 
-    def show(self, *_: Any, **__: Any) -> None:
-        """Shows the open figures, and closes them."""
+    def show(self, *_: Any, block: Any = None, **__: Any) -> None:
+        """Shows the open figures, and closes them. Without waiting, they are shown at the end of the run."""
+        if block is False:  # as pyplot.pause() does, for each step of a film
+            return
         before = self._rich.count
         self._rich.figures()
         self._mark(before)
-
-    def show_figure(self, figure: Any, *_: Any, **__: Any) -> None:
-        """Shows a figure of plotly's."""
-        self.display(figure)
 
     def _mark(self, before: int) -> None:
         """Says in the text which pictures belong here; pictures come apart from it.
@@ -63,6 +65,16 @@ class Hooks:
 
     def _print(self, text: str) -> None:
         print(text, file=self._capture.stdout)
+
+
+def _method(display: Callable[..., Any]) -> Callable[..., None]:
+    """A show() for a class or a module, whose first argument is what to show."""
+
+    def show(value: Any, *_: Any, **__: Any) -> None:
+        """Shows it in the result of this call."""
+        display(value)
+
+    return show
 
 
 def _setting(name: str, function: Callable[..., Any]) -> Callable[[Any], None]:

@@ -64,6 +64,12 @@ FORMS: dict[str, tuple[str, str, list[str], str]] = {
     ),
     "a picture that there is not": (method("_repr_png_", "None", "plain"), "plain", [], ""),
     "a sound": (method("_repr_mimebundle_", f"{{'audio/x-wav': {WAV}}}"), "", ["audio/wav"], ""),
+    "a sound in an object like IPython's": (
+        f"class Audio:\n    data, mimetype = {WAV}, 'audio/wav'\n    def _repr_html_(s): return '<audio>'\nAudio()",
+        "",
+        ["audio/wav"],
+        "",
+    ),
     "a sound that clients can't play": (
         method("_repr_mimebundle_", "{'audio/midi': b'x', 'text/plain': 'p'}"),
         "p",
@@ -154,11 +160,13 @@ class Chart(TopLevelMixin):
     title, mark = 'T', N(type='point')
     encoding, data = N(x=N(shorthand='a:Q'), y=N(shorthand='b')), N(shape=(7, 2))
 """,
-    "matplotlib/__init__.py": "",
+    "matplotlib/__init__.py": "def get_cachedir(): return __import__('os').environ['MPLCONFIGDIR']",
+    "../prefix/share/bridged/matplotlib/fontlist.json": "{}",
     "matplotlib/figure.py": """
 class Figure:
     dpi, size = 100, (6.4, 4.8)
     def __init__(self, number=0): self.number, self.stale = number, True
+    def show(self): raise RuntimeError('no window')
     def get_size_inches(self): return self.size
     def savefig(self, out, format, dpi, bbox_inches=None):
         from __main__ import png
@@ -206,6 +214,7 @@ class Display(Case):
             with open(path, "w", encoding="utf-8") as f:
                 f.write(source)
         cls.shared.run(f"import sys\nsys.path.insert(0, {os.path.join(cls.shared.dir, 'packages')!r})")
+        cls.shared.run(f"sys.prefix = {os.path.join(cls.shared.dir, 'prefix')!r}")
         cls.shared.run(PICTURES)
 
     def test_value_is_shown_in_its_best_form(self) -> None:
@@ -268,9 +277,15 @@ class Display(Case):
         self.assertEqual(len(run("f").of("rich")), 1)
         self.assertEqual(len(run("f = plt.figure()\ndisplay(f)\nf.stale = True").of("rich")), 2)
         self.assertEqual(len(run("plt.figure(); plt.show(); plt.show();").of("rich")), 1)
+        self.assertEqual(len(run("plt.figure()\nfor _ in range(99): plt.show(block=False)").of("rich")), 1)
+        self.assertEqual(len(run("f = plt.figure()\nf.show()\nf.stale = False").of("rich")), 1)
         reply = run("plt.figure(13); f = plt.figure(14); 'kept'")
         self.assertEqual((reply.value, len(reply.of("rich"))), ("'kept'", 1))
         self.assertIn("A figure is not shown: RuntimeError: cannot be drawn", reply.notices)
+
+    def test_matplotlib_finds_the_fonts_of_the_image(self) -> None:
+        self.shared.run("import matplotlib")
+        self.assertTrue(os.path.exists(os.path.join(self.shared.dir, "fontlist.json")))
 
     def test_large_figure_is_drawn_smaller(self) -> None:
         reply = self.shared.run("import matplotlib.pyplot as plt\nf = plt.figure(); f.size = (32, 16); f")
