@@ -20,14 +20,13 @@ class Hooks:
 
     def install(self) -> None:
         """Makes what is imported from now on use the methods here."""
-        show = _method(self.display)
         adjust = {
             "matplotlib": figures.lend_fonts,
             "matplotlib.pyplot": _setting("show", self.show),
             "pandas": tables.adjust,
-            "matplotlib.figure": lambda module: setattr(module.Figure, "show", show),
-            "plotly.io": _setting("show", show),
-            "PIL.ImageShow": _setting("show", show),
+            "matplotlib.figure": lambda module: _setting("show", self.show_value)(module.Figure),
+            "plotly.io": _setting("show", self.show_value),
+            "PIL.ImageShow": _setting("show", self.show_value),
             "IPython.core.display_functions": _setting("display", self.display),
         }
         sys.meta_path.insert(0, AfterImport(adjust))
@@ -54,6 +53,10 @@ class Hooks:
         self._rich.figures()
         self._mark(before)
 
+    def show_value(self, value: Any, *_: Any, **__: Any) -> None:
+        """Shows what a figure's or an image's own show() would show in a window."""
+        self.display(value)
+
     def _mark(self, before: int) -> None:
         """Says in the text which pictures belong here; pictures come apart from it.
 
@@ -67,18 +70,14 @@ class Hooks:
         print(text, file=self._capture.stdout)
 
 
-def _method(display: Callable[..., Any]) -> Callable[..., None]:
-    """A show() for a class or a module, whose first argument is what to show."""
-
-    def show(value: Any, *_: Any, **__: Any) -> None:
-        """Shows it in the result of this call."""
-        display(value)
-
-    return show
-
-
 def _setting(name: str, function: Callable[..., Any]) -> Callable[[Any], None]:
-    return lambda module: setattr(module, name, function)
+    """Puts function into a module, as a plain one: pyplot gives its show() attributes."""
+
+    def shown(*args: Any, **options: Any) -> Any:
+        """Shows it in the result of this call."""
+        return function(*args, **options)
+
+    return lambda module: setattr(module, name, shown)
 
 
 class AfterImport(importlib.abc.MetaPathFinder):

@@ -178,6 +178,7 @@ class Figure:
 from .figure import Figure
 figures = {}
 def figure(number=None):
+    show.__signature__ = None  # as pyplot does when it chooses its backend
     number = number or max(figures, default=0) + 1
     return figures.setdefault(number, Figure(number))
 def get_fignums(): return sorted(figures)
