@@ -5,8 +5,9 @@ code and subprocesses write to fds 1 and 2 comes through two pipes, which are
 emptied before each Python-level write, so that the two kinds keep their
 order.
 
-A run may send `head` bytes; after that only the last `TAIL` bytes of each
-stream are sent, the rest is counted, and the whole goes into a file.
+A run may send `head` bytes at once; after that only the last `TAIL` bytes of
+each stream are sent, once a second and at its end, and the rest is counted.
+The whole goes into a file.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import select
 import threading
 import time
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Callable
 
 from .kept import Kept
@@ -25,10 +27,12 @@ from .shared import BUFFER, Shared, join
 from .wire import Frame, Shield, Wire, getpid, read, write
 
 FLUSH_MS = 20  # how long printed text may wait for company
+_TAIL_EVERY = 1.0  # seconds between two tails of a run that prints more than its budget
 _AWAKE = 1.0  # seconds for which the pump goes on looking after it had something to do
 _CHUNK = 1 << 16
 _PIPE = 1 << 20
 _DRAIN = 64  # reads of a pipe in one go, so that a flood cannot hold a print
+_RECORD = BUFFER // 2  # bytes that go into the buffer in one piece
 
 _clock = time.monotonic
 
@@ -69,13 +73,10 @@ class Stream(io.BufferedIOBase):
     """The bytes layer below sys.stdout and sys.stderr."""
 
     def __init__(self, write: Callable[[int, Any], int], number: int, name: str) -> None:
-        self._write_to = write
+        self.write = partial(write, number)  # type: ignore[method-assign]  # one call less than a method
         self._number = number
         self.name = name
         self.mode = "wb"
-
-    def write(self, data: Any) -> int:
-        return self._write_to(self._number, data)
 
     def writable(self) -> bool:
         return True
@@ -93,13 +94,16 @@ class Capture:
     def __init__(self, wire: Wire, shield: Shield, shared: Shared, pipes: tuple[Pipe, Pipe]) -> None:
         self._wire, self._shield, self._shared, self._pipes = wire, shield, shared, pipes
         self._lock = threading.RLock()
-        self._poll = select.poll()
+        poll = select.poll()
         for p in pipes:
-            self._poll.register(p.read_fd, select.POLLIN)
+            poll.register(p.read_fd, select.POLLIN)
+        self._look = poll.poll
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_out, False)
         self._head = 1 << 20
         self._left = self._head
+        self._tails = 0.0  # when the run's tails were last sent
+        self._torn = {1: b"", 2: b""}  # starts of characters whose rest was not written yet
         self._kept = Kept()
         self._run = 0  # the run at hand; 0 between runs
         self._asleep = False  # the pump waits to be woken
@@ -111,6 +115,7 @@ class Capture:
     def start(self, head: int) -> None:
         """Points fds 1 and 2 here and starts the pump."""
         self._head = self._left = head
+        self._kept.over = min(self._kept.over, head)
         for p in self._pipes:
             os.dup2(p.write_fd, p.stream)
             os.close(p.write_fd)
@@ -140,6 +145,7 @@ class Capture:
             self._left = self._head
             self._kept.begin(run)
             self._stir()
+            self._tails = self._busy
             if frames:
                 self._wire.send_all(frames)
 
@@ -150,6 +156,8 @@ class Capture:
             for p in self._pipes:
                 self._add(p.stream, False, p.decoder.decode(b"", True).encode())
                 p.decoder.reset()
+                torn, self._torn[p.stream] = self._torn[p.stream], b""
+                self._add(p.stream, False, torn)
             frames = self._shared.take() + self._shared.tails(self._run)
             self._run = self._shared.run = 0
             self._left = self._head
@@ -160,13 +168,25 @@ class Capture:
 
     def write(self, stream: int, data: Any) -> int:
         """Takes one Python-level write."""
-        data = bytes(data)
+        if type(data) is not bytes:
+            data = bytes(data)
         if self._pid != getpid():
             return write(stream, data)  # a forked child: the pipes are still ours
+        size = len(data)
         with self._shield, self._lock:
-            self._drain()
+            if self._look(0):
+                self._drain()
+            if self._torn[stream] or (data and data[-1] >= 0x80):
+                data = self._hold(stream, data)
             self._add(stream, self._is_background(), data)
-        return len(data)
+        return size
+
+    def _hold(self, stream: int, data: bytes) -> bytes:
+        """Holds back the start of a character at data's end, for the next write."""
+        data = self._torn[stream] + data
+        end = _whole(data)
+        self._torn[stream] = data[end:]
+        return data[:end]
 
     def flush(self) -> None:
         """Sends what is buffered."""
@@ -182,22 +202,31 @@ class Capture:
 
     def _add(self, stream: int, background: bool, data: bytes) -> None:
         """Buffers data, within the run's budget. The caller holds the lock."""
-        if not data:
+        size = len(data)
+        if not size:
             return
         if self._run:
-            self._kept.add(data, len(data) > self._left)
-        if len(data) > self._left:
-            keep = _boundary(data, self._left)
-            self._left = 0 if keep < self._left else self._left - keep
-            self._shared.spill(stream, data[keep:])
-            data = data[:keep]
-        self._left -= min(len(data), self._left)
-        while data:
-            end = _boundary(data, min(len(data), BUFFER // 2))
-            self._put(stream, background, data[:end])
-            data = data[end:]
-        if not self._run:
+            self._kept.add(data)
+        else:
             self._stir()
+        if size <= self._left and size <= _RECORD:
+            self._left -= size
+            self._put(stream, background, data)
+        else:
+            self._add_much(stream, background, data)
+
+    def _add_much(self, stream: int, background: bool, data: bytes) -> None:
+        size = len(data)
+        if size > self._left:
+            size = _boundary(data, self._left)
+            self._left = 0 if size < self._left else self._left - size
+            self._shared.spill(stream, data[size:] if size else data)
+        self._left -= min(size, self._left)
+        at = 0
+        while at < size:
+            end = _boundary(data, min(at + _RECORD, size))
+            self._put(stream, background, data[at:end])
+            at = end
 
     def _put(self, stream: int, background: bool, data: bytes) -> None:
         if not self._shared.put(stream, background, self._run, data):
@@ -207,7 +236,7 @@ class Capture:
     def _drain(self) -> None:
         """Empties the pipes. The caller holds the lock."""
         for _ in range(_DRAIN):
-            ready = self._poll.poll(0)
+            ready = self._look(0)
             if not ready or not self._read(ready):
                 return
 
@@ -250,7 +279,14 @@ class Capture:
                 now = _clock()
                 if now - max(flushed, self._busy) >= FLUSH_MS / 1000:
                     flushed = now
-                    self._wire.send_all(self._shared.take())
+                    self._wire.send_all(self._shared.take() + self._news(now))
+
+    def _news(self, now: float) -> list[Frame]:
+        """The tails of a run that has spent its budget, now and then."""
+        if now - self._tails < _TAIL_EVERY or not self._run:
+            return []
+        self._tails = now
+        return self._shared.tails(self._run)
 
     def _patience(self) -> int | None:
         """How long the pump may wait, in milliseconds; None for ever."""
@@ -262,10 +298,23 @@ class Capture:
 
 
 def _boundary(data: bytes, at: int) -> int:
-    """The last start of a character at or before at."""
-    while at > 0 and at < len(data) and data[at] & 0xC0 == 0x80:
-        at -= 1
+    """The last start of a character at or before at; at itself where there is no text."""
+    for start in range(at, max(at - 4, -1), -1):
+        if start >= len(data) or data[start] & 0xC0 != 0x80:
+            return start
     return at
+
+
+def _whole(data: bytes) -> int:
+    """The end of the last whole character in data. Bytes that are no text are whole."""
+    for back in range(1, min(4, len(data)) + 1):
+        lead = data[-back]
+        if lead >= 0xC0:
+            need = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+            return len(data) - back if back < need and lead < 0xF5 else len(data)
+        if lead < 0x80:
+            break
+    return len(data)
 
 
 def leftovers(shared: Shared, pipes: tuple[Pipe, Pipe]) -> list[Frame]:

@@ -1,8 +1,8 @@
-"""Keeps the whole output of a run in a file, once it is more than is sent.
+"""Keeps the whole output of a run in a file, once it is more than an agent is shown.
 
-Code can open that file again, where the daemon shows only head and tail. A
-run within its budget touches no file. No trouble with the file is a run's:
-it is told of in the notice, and that is all.
+Code can open that file again, where the agent sees only head and tail. A run
+that prints less touches no file. No trouble with the file is a run's: it is
+told of in the notice, and that is all.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 MAX_FILE = 64 << 20  # bytes; the file lies in memory, which the code needs too
 MAX_FILES = 4
+SHOWN = 16_000  # bytes of text in a result (TextBudget in pkg/bridge)
 _BLOCK = 1 << 16
 
 # Captured before any other code runs, which may change them where they are.
@@ -29,6 +30,7 @@ class Kept:
         self._folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", "bridged")
         self._files: list[str] = []  # oldest first
         self._held = bytearray()  # not written yet
+        self.over = SHOWN  # bytes from which on there is a file
         self.begin(0)
 
     def begin(self, run: int) -> None:
@@ -41,13 +43,13 @@ class Kept:
         self._room = MAX_FILE
         self._trouble = ""
 
-    def add(self, data: bytes, over: bool) -> None:
-        """Takes what was printed; over says that it does not fit the run's budget any more."""
+    def add(self, data: bytes) -> None:
+        """Takes what was printed."""
         self._size += len(data)
         if self._trouble:
             return
         try:
-            if over and not self._path:
+            if self._size > self.over and not self._path:
                 self._create()
             if self._path and len(self._held) + len(data) > _BLOCK:
                 self._flush()

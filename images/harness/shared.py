@@ -7,6 +7,7 @@ lost to os._exit, a segmentation fault or SIGKILL.
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 
 from .wire import Frame
@@ -18,6 +19,9 @@ _USED = struct.Struct("<I")
 _CUT = struct.Struct("<QQ")  # bytes that went into the tail of stdout and stderr
 _NOW = struct.Struct("<Q")  # the run at hand
 _RECORD = struct.Struct("<BBII")  # stream, background, run, length
+_SOON = 1024  # bytes in which a line may begin
+_TORN = 64  # longer than a sequence that colours or moves
+_ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[^\[\]])")
 _HEADER = 64
 _SIZE = _HEADER + BUFFER + 2 * TAIL
 
@@ -27,6 +31,10 @@ class Shared:
 
     def __init__(self) -> None:
         self._m = mmap.mmap(-1, _SIZE)
+        # The worker's own account of the buffer: what is in use, and its last record.
+        self._used = 0
+        self._kind: tuple[int, bool, int] | None = None
+        self._last = self._length = 0
 
     @property
     def run(self) -> int:
@@ -39,15 +47,22 @@ class Shared:
         _NOW.pack_into(self._m, 24, run)
 
     def put(self, stream: int, background: bool, run: int, data: bytes) -> bool:
-        """Appends one record; False if there is no room for it."""
-        (used,) = _USED.unpack_from(self._m, 0)
-        end = used + _RECORD.size + len(data)
+        """Appends to the buffer, to the last record where that is alike; False if there is no room."""
+        used = self._used
+        kind = (stream, background, run)
+        if kind == self._kind:
+            at, size = self._last, self._length + len(data)
+        else:
+            at, size = used, len(data)
+            used += _RECORD.size
+        end = used + len(data)
         if end > BUFFER:
             return False
-        at = _HEADER + used
-        _RECORD.pack_into(self._m, at, stream, background, run, len(data))
-        self._m[at + _RECORD.size : _HEADER + end] = data
+        # What was there is whole at each step, whenever this process dies.
+        self._m[_HEADER + used : _HEADER + end] = data
+        _RECORD.pack_into(self._m, _HEADER + at, stream, background, run, size)
         _USED.pack_into(self._m, 0, end)
+        self._used, self._kind, self._last, self._length = end, kind, at, size
         return True
 
     def take(self) -> list[Frame]:
@@ -57,6 +72,7 @@ class Shared:
             return []
         raw = self._m[_HEADER : _HEADER + min(used, BUFFER)]
         _USED.pack_into(self._m, 0, 0)
+        self._used, self._kind = 0, None
         frames: list[Frame] = []
         at = 0
         while at + _RECORD.size <= len(raw):
@@ -97,11 +113,28 @@ class Shared:
         else:
             at = total % TAIL
             data = self._m[base + at : base + TAIL] + self._m[base : base + at]
-        skip = 0
-        while total > TAIL and skip < 4 and skip < len(data) and data[skip] & 0xC0 == 0x80:
-            skip += 1  # the rest of a character whose start is gone
+        skip = _start(data) if total > TAIL else 0
         text = data[skip:].decode("utf-8", "backslashreplace")
         return {"t": "output", "run": run, "cut": total - len(data) + skip, "parts": [[stream, text]]}
+
+
+def _start(data: bytes) -> int:
+    """Where to begin a text whose start is gone: at a line, if one begins soon.
+
+    Else behind a few bytes, in which the escape sequence that was torn ends.
+    """
+    for end in (b"\n", b"\r"):
+        at = data.find(end, 0, _SOON) + 1
+        if at:
+            return at
+    at = _TORN
+    for found in _ESCAPE.finditer(data, 0, _SOON):
+        if found.start() < at < found.end():
+            at = found.end()
+    for start in range(at, min(at + 4, len(data))):
+        if data[start] & 0xC0 != 0x80:
+            return start
+    return at
 
 
 def join(frames: list[Frame], run: int, background: bool, stream: int, text: str) -> None:

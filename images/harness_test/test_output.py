@@ -45,6 +45,53 @@ class Output(Case):
         reply = self.shared.run("import os\nfor b in '🚀é漢'.encode() * 200: os.write(1, bytes([b]));")
         self.assertEqual(reply.text(), "🚀é漢" * 200)
 
+    def test_characters_written_in_pieces_are_whole(self) -> None:
+        reply = self.shared.run(
+            "import sys\nout = sys.stdout.buffer\n"
+            "for b in '🚀é漢'.encode() * 200: out.write(bytes([b])); out.flush()\n"
+            "print('漢'); out.write(b'\\xf0\\x9f'); sys.stderr.write('é')\n"
+            "out.write(b'\\x9a\\x80'); out.write(b'\\xf0\\x9f');"
+        )
+        self.assertEqual(reply.text(1), "🚀é漢" * 200 + "漢\n🚀\\xf0\\x9f")
+        self.assertEqual(reply.text(2), "é")
+
+    def test_bytes_without_any_start_of_a_character_pass(self) -> None:
+        for size in (10, 200_000):
+            reply = self.shared.run(f"import sys; sys.stdout.buffer.write(b'\\x80' * {size});")
+            self.assertEqual(set(reply.text()), set("\\x80"))
+            self.assertEqual(len(reply.text()) // 4 + reply.cut, size)
+
+    def test_output_past_the_budget_comes_while_code_runs(self) -> None:
+        h = self.harness(output=100)
+        number = h.start("import time\nprint('x' * 1000)\nprint('late')\ntime.sleep(600)")
+        text = ""
+        while "late" not in text:
+            text += "".join(t for _, t in h.read().get("parts", []))
+        h.send({"t": "interrupt", "run": number})
+        self.assertEqual((h.finish().status, len(text)), ("interrupted", 1006))
+
+    def test_tails_begin_where_a_reader_can(self) -> None:
+        table: dict[str, tuple[str, str]] = {
+            "at a line": ("'line of text\\n' * 10_000", "line of text\n"),
+            "at a state of a bar": ("'\\r50%|####' * 10_000", "50%|####"),
+            "behind a colour": ("'\\x1b[38;5;208mword\\x1b[0m' * 10_000", "word"),
+            "anywhere in one long word": ("'0123456789' * 10_000", "0"),
+        }
+        for name, (text, start) in table.items():
+            for shift in range(20):
+                h = self.shared
+                reply = h.run(f"import sys; sys.stdout.write('-' * {shift} + ({text}) * 20);")
+                [tail] = [f for f in reply.of("output") if f.get("cut")][-1:]
+                got = tail["parts"][0][1][:40]
+                with self.subTest(name, shift=shift, got=got):
+                    if start == "word":
+                        self.assertRegex(got, "^w?o?r?d?\x1b")
+                    elif start == "0":
+                        self.assertRegex(got, r"^\d")
+                    else:
+                        self.assertTrue(got.startswith(start))
+                    self.assertEqual(len(reply.text().encode()) + reply.cut, shift + 20 * len(eval(text)))
+
     def test_cuts_fall_between_characters(self) -> None:
         for head in range(4):
             h = self.harness(output=1000 + head)

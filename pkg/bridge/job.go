@@ -15,6 +15,10 @@ import (
 // statusRunning is the status of an answer that came before the code's end.
 const statusRunning sandbox.Status = "running"
 
+// maxFresh bounds what is kept of the output that no answer has told yet, in
+// bytes. An answer shows less.
+const maxFresh = 256 << 10
+
 // A task is what a job does: load, start over, run code.
 type task func(ctx context.Context, output func(sandbox.Output)) (sandbox.Result, error)
 
@@ -32,10 +36,10 @@ type job struct {
 
 	claimed bool // somebody has the result; guarded by the lane's mu
 
-	mu    sync.Mutex // guards the fields below
-	fresh reel       // what was printed and not told yet
-	told  bool       // an answer has had a part of the output
-	watch *progress  // of the call that waits; may be nil
+	mu    sync.Mutex      // guards the fields below
+	fresh *sandbox.Record // what was printed and not told yet
+	told  bool            // an answer has had a part of the output
+	watch *progress       // of the call that waits; may be nil
 }
 
 // run does the task. A panic is kept for the call that asks for the result.
@@ -53,7 +57,7 @@ func (j *job) run(ctx context.Context, t task, log zerolog.Logger) {
 // print takes a piece of output. It never blocks.
 func (j *job) print(o sandbox.Output) {
 	j.mu.Lock()
-	j.fresh.add(o)
+	j.fresh.Add(o)
 	watch := j.watch
 	j.mu.Unlock()
 	watch.output(o)
@@ -87,7 +91,7 @@ func (j *job) soFar(goOn string) sandbox.Result {
 	j.told = true
 	return sandbox.Result{
 		Status:   statusRunning,
-		Output:   j.fresh.take(),
+		Output:   j.fresh.Take(),
 		Notices:  []string{fmt.Sprintf("still running (run %d): %s to go on waiting", j.n, goOn)},
 		Duration: time.Since(j.began),
 	}
@@ -105,7 +109,7 @@ func (j *job) result() (sandbox.Result, error) {
 		return j.res, j.err
 	}
 	res := j.res
-	res.Output = j.fresh.take()
+	res.Output = j.fresh.Take()
 	res.Cut = 0
 	for _, o := range res.Output {
 		res.Cut += o.Cut
@@ -146,66 +150,6 @@ func (j *job) behind(res sandbox.Result) sandbox.Result {
 // lostBefore tells of a loss that its own call could not tell.
 func lostBefore(why string) string {
 	return "variables, imports and files from before this call are gone: " + why
-}
-
-const (
-	// reelHalf bounds a reel's head and its tail each, in bytes. An answer
-	// shows less.
-	reelHalf = 512 << 10
-	// pieceCost is what a piece of output costs besides its text.
-	pieceCost = 64
-)
-
-// A reel keeps output within a bound: its head and its tail. The zero value is
-// an empty one.
-type reel struct {
-	head, tail         []sandbox.Output
-	headSize, tailSize int  // bytes of text
-	torn               bool // something is missing between them
-}
-
-// add appends a piece, in the place of what it replaces. What falls out is
-// counted by the piece after it.
-func (r *reel) add(o sandbox.Output) {
-	r.retract(o)
-	o.Back = 0
-	if weigh(o) == 0 {
-		return
-	}
-	if len(r.tail) == 0 && r.headSize+len(o.Text)+pieceCost*len(r.head) <= reelHalf {
-		r.head = append(r.head, o)
-		r.headSize += len(o.Text)
-		return
-	}
-	r.tail = append(r.tail, o)
-	r.tailSize += len(o.Text)
-	for r.tailSize+pieceCost*len(r.tail) > reelHalf && len(r.tail) > 1 {
-		out := r.tail[0]
-		r.tail = r.tail[1:]
-		r.tailSize -= len(out.Text)
-		r.tail[0].Cut += weigh(out)
-		r.torn = true
-	}
-}
-
-// retract takes back what o replaces. A part of it may have been told already.
-func (r *reel) retract(o sandbox.Output) {
-	want := o.Back
-	r.tail, o.Back = sandbox.Retract(r.tail, o)
-	r.tailSize -= int(want - o.Back)
-	if r.torn {
-		return
-	}
-	want = o.Back
-	r.head, o.Back = sandbox.Retract(r.head, o)
-	r.headSize -= int(want - o.Back)
-}
-
-// take returns what there is and empties the reel.
-func (r *reel) take() []sandbox.Output {
-	out := append(r.head, r.tail...)
-	*r = reel{}
-	return out
 }
 
 // weigh returns the bytes that a piece stands for.

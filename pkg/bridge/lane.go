@@ -222,7 +222,7 @@ func (l *lane) begin(o order) (j, earlier *job) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithCancelCause(l.ctx)
-	j = &job{n: 1, began: time.Now(), cancel: cancel, done: make(chan struct{}), place: o.place, watch: o.progress}
+	j = &job{n: 1, began: time.Now(), cancel: cancel, done: make(chan struct{}), place: o.place, watch: o.progress, fresh: sandbox.NewRecord(maxFresh)}
 	if l.last != nil {
 		j.n += l.last.n
 	}

@@ -141,7 +141,7 @@ func TestALateResultComesWithTheNextCodeToo(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		for i, o := range res.Output {
-			if want := i < 3; o.Background != want {
+			if want := i < 2; o.Background != want {
 				t.Errorf("%q: background is %v, want %v", o.Text, o.Background, want)
 			}
 		}
@@ -368,7 +368,7 @@ func TestAResetIsMadeBeforeItsCodeRuns(t *testing.T) {
 }
 
 func TestALateAnswerHasWhatWasNotTold(t *testing.T) {
-	j := &job{cancel: func(error) {}}
+	j := &job{cancel: func(error) {}, fresh: sandbox.NewRecord(maxFresh)}
 	j.print(sandbox.Output{Stream: 1, Text: "one "})
 	j.print(sandbox.Output{Stream: 2, Text: "10%"})
 	j.soFar("")
@@ -380,39 +380,5 @@ func TestALateAnswerHasWhatWasNotTold(t *testing.T) {
 	want := []sandbox.Output{{Stream: 1, Text: "two"}, {Stream: 2, Text: "100%"}}
 	if diff := cmp.Diff(want, res.Output); err != nil || diff != "" {
 		t.Errorf("error %v, output (-want +got):\n%s", err, diff)
-	}
-}
-
-func TestAReelKeepsHeadAndTail(t *testing.T) {
-	var r reel
-	const pieces, size = 5000, 1000
-	for i := range pieces {
-		r.add(sandbox.Output{Text: fmt.Sprintf("%0*d", size, i)})
-	}
-	out := r.take()
-	kept, total := 0, int64(0)
-	for _, o := range out {
-		kept += len(o.Text)
-		total += weigh(o)
-	}
-	if kept > 2*reelHalf || kept < reelHalf || total != pieces*size {
-		t.Errorf("kept %d bytes of %d, which add up to %d", kept, pieces*size, total)
-	}
-	if first, last := out[0].Text, out[len(out)-1].Text; !strings.HasSuffix(first, "0000") || !strings.HasSuffix(last, "4999") {
-		t.Errorf("the ends are %s and %s", first[size-4:], last[size-4:])
-	}
-	if out := r.take(); len(out) != 0 {
-		t.Errorf("%d pieces are left", len(out))
-	}
-	r.add(sandbox.Output{Text: "bar"})
-	for i := range pieces { // drawn over and over
-		r.add(sandbox.Output{Text: fmt.Sprintf("%0*d", size, i), Back: int64(len("bar") + min(i, 1)*(size-len("bar")))})
-	}
-	if out := r.take(); len(out) != 1 || !strings.HasSuffix(out[0].Text, "4999") || len(out[0].Text) != size {
-		t.Errorf("got %d pieces of a bar, want its last state", len(out))
-	}
-	r.add(sandbox.Output{Text: strings.Repeat("x", 3*reelHalf)}) // a single one is kept
-	if out := r.take(); len(out) != 1 {
-		t.Errorf("got %d pieces, want the one", len(out))
 	}
 }

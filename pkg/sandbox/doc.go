@@ -35,10 +35,13 @@
 // two states of a bar stay whole and in order. Those who follow a run are told
 // what each piece replaces.
 //
-// What a run prints beyond its budget is cut in the middle. The harness then
-// keeps the whole in $TMPDIR/bridged/run-N.txt, for the code to open: at most
-// 64 MiB and half of the free space, in at most 4 files, the oldest removed
-// first. A notice in the done frame names the file and the true size.
+// What a run prints beyond its budget is cut: from then on the harness sends
+// the last 32 KiB of each stream, once a second and at the end, and counts the
+// rest. A tail begins at a line if it can, and never within a character or an
+// escape sequence. What is more than an agent is shown, the harness keeps whole
+// in $TMPDIR/bridged/run-N.txt, for the code to open: at most 64 MiB and half
+// of the free space, in at most 4 files, the oldest removed first. A notice in
+// the done frame names the file and the true size.
 //
 // # Files
 //
@@ -60,8 +63,8 @@
 //
 // From the daemon:
 //
-//	config     imports [name], output (bytes a run may print before the middle
-//	           is cut), files (what the addresses of published files begin with),
+//	config     imports [name], output (bytes a run may print before only tails
+//	           are sent), files (what the addresses of published files begin with),
 //	           limit_memory (bytes), limit_pids (0: the engine does it)
 //	run        run (number, rising from 1), code, servers [{name, alias}]
 //	interrupt  run; one that is over is left alone, and one that has not begun

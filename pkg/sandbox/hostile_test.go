@@ -187,13 +187,13 @@ func TestPicturesPastTheBoundAreLeftOut(t *testing.T) {
 }
 
 func TestOutputBetweenRunsIsBoundedAndCounted(t *testing.T) {
-	var s Sandbox
+	s := Sandbox{orphans: NewRecord(maxOrphanOutput)}
 	const pieces, size = 1000, 1000
 	for i := range pieces {
 		s.keepOrphan(Output{Stream: 1 + i%2, Text: strings.Repeat("x", size)})
 	}
 	var kept, cut int64
-	for _, o := range s.orphans.pieces {
+	for _, o := range s.orphans.Take() {
 		kept += int64(len(o.Text))
 		cut += o.Cut
 	}

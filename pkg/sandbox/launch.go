@@ -30,11 +30,10 @@ const (
 	// ended once its stream has.
 	exitTimeout = 3 * time.Second
 
-	// defaultOutput is how much a run may print, in bytes, before the middle
-	// is cut. An agent is shown some KiB of it, live progress some more; the
-	// whole stays in a file of the sandbox's. Every byte here is encoded,
-	// copied by the engine and decoded.
-	defaultOutput = 256 << 10
+	// defaultOutput is how much a run may print, in bytes, before the harness
+	// sends tails only. It is several times what an agent is shown; every byte
+	// of it is encoded, copied by the engine and decoded.
+	defaultOutput = 64 << 10
 
 	// maxHello bounds one line until the harness is known to be one. A hello
 	// grows with the container's mounts and has a few KiB.
@@ -51,7 +50,7 @@ type Options struct {
 	Boot    string   // program that takes the harness from stdin
 	Payload []byte   // the harness
 	Imports []string // done before a sandbox is ready; one that fails is left out
-	Output  int      // bytes a run may print before the middle is cut; 0 means 1 MiB
+	Output  int      // bytes a run may print before the middle is cut; 0 means 64 KiB
 	Logger  zerolog.Logger
 
 	// Abandon is told about each container that could not be removed, so that
@@ -71,7 +70,8 @@ func Launch(ctx context.Context, engine runtime.Engine, o Options) (*Sandbox, er
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	s := &Sandbox{
-		ID: randomHex(8), engine: engine, abandon: o.Abandon, Created: time.Now(),
+		orphans: NewRecord(maxOrphanOutput),
+		ID:      randomHex(8), engine: engine, abandon: o.Abandon, Created: time.Now(),
 		out: make(chan []byte, writeQueue), ended: make(chan struct{}), removed: make(chan struct{}),
 	}
 	s.log = o.Logger.With().Str("sandbox", s.ID).Logger()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -30,13 +31,13 @@ func TestBackgroundBarsAreOneBarOverRuns(t *testing.T) {
 			t.Errorf("the first run: got %q", got)
 		}
 		synctest.Wait()
-		var live record
-		res := s.Run(t.Context(), request("two"), func(o Output) { live.add(o, 1<<20) })
+		live := NewRecord(1 << 20)
+		res := s.Run(t.Context(), request("two"), func(o Output) { live.Add(o) })
 		want := []Output{{Stream: Stdout, Text: "mine\n"}, {Stream: Stdout, Text: "1000 bytes\n", Background: true}}
 		if diff := cmp.Diff(want, res.Output); diff != "" {
 			t.Errorf("the second run (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff(res.Output, live.pieces); diff != "" {
+		if diff := cmp.Diff(res.Output, live.Take()); diff != "" {
 			t.Errorf("followed live (-result +live):\n%s", diff)
 		}
 	})
@@ -64,21 +65,47 @@ func TestWhatIsSaidOfARunIsClean(t *testing.T) {
 	})
 }
 
-// What a record lets go of is counted, also when it is drawn over.
-func TestARecordCountsWhatItDoesNotKeep(t *testing.T) {
-	var r record
-	s := newScreen()
-	for i := range 2000 {
-		r.add(s.update(Output{Stream: Stdout, Text: fmt.Sprintf("line %04d\n", i)}), 10_000)
+func TestARecordKeepsHeadAndTail(t *testing.T) {
+	const size, half, lines = 20_000, 10_000, 2000
+	r, s := NewRecord(size), newScreen()
+	for i := range lines {
+		r.Add(s.update(Output{Stream: Stdout + i/500%2, Text: fmt.Sprintf("line %04d 漢\n", i)}))
 	}
 	for i := range 100 {
-		r.add(s.update(Output{Stream: Stdout, Text: fmt.Sprintf("\rbar %04d", i)}), 10_000)
+		r.Add(s.update(Output{Stream: Stdout, Text: fmt.Sprintf("\rbar %04d", i)}))
 	}
-	if got := int64(r.size) + r.cut; got != 2000*10+8 || r.size > 10_000 {
-		t.Errorf("got %d bytes kept and %d cut, want %d in all", r.size, r.cut, 2000*10+8)
+	out := r.Take()
+	text, cut := joined(out), int64(0)
+	for _, o := range out {
+		cut += o.Cut
 	}
-	if got := len(joined(r.pieces)); got != r.size || len(r.pieces) > 3 {
-		t.Errorf("%d bytes in %d pieces, counted %d", got, len(r.pieces), r.size)
+	if total := int64(len(text)) + cut; total != lines*14+8 || len(text) > size || len(text) < half {
+		t.Errorf("got %d bytes kept of %d, want at most %d of %d", len(text), total, size, lines*14+8)
+	}
+	if !utf8.ValidString(text) || !strings.HasPrefix(text, "line 0000 漢\nline 0001") || !strings.HasSuffix(text, "line 1999 漢\nbar 0099") {
+		t.Errorf("the ends are %q and %q", text[:20], text[len(text)-20:])
+	}
+	if left := r.Take(); len(left) != 0 {
+		t.Errorf("%d pieces are left", len(left))
+	}
+}
+
+// However a flood comes, the bound holds, and every byte is there or counted.
+func TestARecordIsBounded(t *testing.T) {
+	for _, row := range []struct{ pieces, size int }{{1, 1 << 20}, {10, 100_000}, {100_000, 1}, {1000, 333}} {
+		r := NewRecord(64 << 10)
+		for i := range row.pieces {
+			r.Add(Output{Stream: Stdout + i%2, Text: strings.Repeat("漢", row.size)})
+		}
+		var cut int64
+		kept, out := 0, r.Take()
+		for _, o := range out {
+			cut += o.Cut
+			kept += len(o.Text)
+		}
+		if total := int64(kept) + cut; total != int64(3*row.pieces*row.size) || kept+pieceCost*len(out) > 65<<10 {
+			t.Errorf("%d pieces of %d: %d bytes in %d pieces, %d in all", row.pieces, row.size, kept, len(out), total)
+		}
 	}
 }
 

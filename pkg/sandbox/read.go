@@ -133,7 +133,7 @@ func (s *Sandbox) takeOutput(f inFrame) {
 func (s *Sandbox) keepOrphan(o Output) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.orphans.add(o, maxOrphanOutput)
+	s.orphans.Add(o)
 }
 
 // finish notes how the harness ended, once its stream has.

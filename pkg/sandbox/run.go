@@ -26,7 +26,7 @@ const (
 
 	// Bounds on what the daemon keeps of one run, whatever the sandbox
 	// sends. A harness that is itself stays below them.
-	maxRunOutput = 4 << 20
+	maxRunOutput = 1 << 20
 	maxRunRich   = 32 << 20 // bytes of pictures
 	maxPictures  = 64
 	maxText      = 1 << 20
@@ -42,7 +42,7 @@ type run struct {
 
 	mu     sync.Mutex // guards the fields below
 	res    Result
-	output record
+	output *Record
 	rich   int // bytes of pictures kept
 	ended  bool
 	notes  []string // of ours, for the result
@@ -56,7 +56,7 @@ func (r *run) print(o Output) {
 		r.mu.Unlock()
 		return
 	}
-	r.output.add(o, maxRunOutput)
+	r.output.Add(o)
 	r.mu.Unlock()
 	if r.onOutput != nil && (o.Text != "" || o.Cut > 0 || o.Back > 0) {
 		r.onOutput(o)
@@ -68,7 +68,7 @@ func (r *run) inherit(orphans []Output) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, o := range orphans {
-		r.output.add(o, maxRunOutput)
+		r.output.Add(o)
 		if r.onOutput != nil {
 			r.onOutput(o)
 		}
@@ -135,9 +135,8 @@ func (s *Sandbox) begin(onOutput func(Output)) *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.runs++
-	r := &run{id: s.runs, onOutput: onOutput, done: make(chan struct{})}
-	r.inherit(s.orphans.pieces)
-	s.orphans = record{}
+	r := &run{id: s.runs, onOutput: onOutput, done: make(chan struct{}), output: NewRecord(maxRunOutput)}
+	r.inherit(s.orphans.Take())
 	r.res.Files, s.lateFiles = s.lateFiles, nil
 	s.run = r
 	return r
@@ -256,7 +255,10 @@ func (s *Sandbox) conclude(r *run, stopped Status) Result {
 	defer r.mu.Unlock()
 	r.told = true
 	r.res.Notices = append(r.res.Notices, r.notes...)
-	r.res.Output, r.res.Cut = r.output.pieces, r.output.cut
+	r.res.Output = r.output.Take()
+	for _, o := range r.res.Output {
+		r.res.Cut += o.Cut
+	}
 	if !r.ended {
 		r.ended = true
 		r.res.Status, r.res.StateLost = StatusLost, cause

@@ -60,7 +60,7 @@ type Sandbox struct {
 	mu        sync.Mutex // guards the fields below
 	run       *run
 	runs      int64
-	orphans   record   // printed between runs
+	orphans   *Record  //  printed between runs
 	lateFiles []File   // published between runs
 	end       *inFrame // the harness's last frame
 	cause     string   // why it ended

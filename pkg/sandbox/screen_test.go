@@ -14,11 +14,11 @@ import (
 // them in the end.
 func shown(pieces ...string) string {
 	s := newScreen()
-	var r record
+	r := NewRecord(64 << 20)
 	for _, p := range pieces {
-		r.add(s.update(Output{Stream: Stdout, Text: p}), 64<<20)
+		r.Add(s.update(Output{Stream: Stdout, Text: p}))
 	}
-	return joined(r.pieces)
+	return joined(r.Take())
 }
 
 func joined(pieces []Output) string {
@@ -180,15 +180,15 @@ func TestScreenKeepsLittle(t *testing.T) {
 
 func TestScreenBeginsAnewAfterACut(t *testing.T) {
 	s := newScreen()
-	var r record
+	r := NewRecord(1 << 20)
 	for _, o := range []Output{
 		{Stream: Stdout, Text: "\r10%|#"}, {Stream: Stdout, Text: "\x1b]0;t"}, {Stream: Stdout, Cut: 1000, Text: " 98%|\r99%|###"},
 	} {
-		r.add(s.update(o), 1<<20)
+		r.Add(s.update(o))
 	}
 	want := []Output{{Stream: Stdout, Text: "10%|#"}, {Stream: Stdout, Cut: 1000, Text: "99%|###"}}
-	if diff := cmp.Diff(want, r.pieces); diff != "" || r.cut != 1000 {
-		t.Errorf("%d bytes cut, pieces (-want +got):\n%s", r.cut, diff)
+	if diff := cmp.Diff(want, r.Take()); diff != "" {
+		t.Errorf("pieces (-want +got):\n%s", diff)
 	}
 }
 
@@ -196,27 +196,27 @@ func TestScreenBeginsAnewAfterACut(t *testing.T) {
 // come in the order in which they were made, and unbroken.
 func TestBarsGoWithTheLinesBetween(t *testing.T) {
 	var s screens
-	var r record
+	r := NewRecord(1 << 20)
 	for i := range 4 {
-		r.add(s.update(Output{Stream: Stderr, Text: fmt.Sprintf("\r%d/3 steps", i)}), 1<<20)
+		r.Add(s.update(Output{Stream: Stderr, Text: fmt.Sprintf("\r%d/3 steps", i)}))
 		if i < 3 {
-			r.add(s.update(Output{Stream: Stdout, Text: fmt.Sprintf("working %d\n", i)}), 1<<20)
+			r.Add(s.update(Output{Stream: Stdout, Text: fmt.Sprintf("working %d\n", i)}))
 		}
 	}
-	r.add(s.update(Output{Stream: Stderr, Text: "\n"}), 1<<20)
+	r.Add(s.update(Output{Stream: Stderr, Text: "\n"}))
 	want := []Output{{Stream: Stdout, Text: "working 0\nworking 1\nworking 2\n"}, {Stream: Stderr, Text: "3/3 steps\n"}}
-	if diff := cmp.Diff(want, r.pieces); diff != "" {
+	if diff := cmp.Diff(want, r.Take()); diff != "" {
 		t.Errorf("pieces (-want +got):\n%s", diff)
 	}
 }
 
 func TestPartialLinesOfTwoStreamsStayInOrder(t *testing.T) {
 	var s screens
-	var r record
+	r := NewRecord(1 << 20)
 	for i, text := range []string{"a", "b", "c\n", "d\n"} {
-		r.add(s.update(Output{Stream: Stdout + i%2, Text: text}), 1<<20)
+		r.Add(s.update(Output{Stream: Stdout + i%2, Text: text}))
 	}
-	if got := joined(r.pieces); got != "abc\nd\n" {
+	if got := joined(r.Take()); got != "abc\nd\n" {
 		t.Errorf("got %q, want the pieces as they came", got)
 	}
 }
@@ -224,17 +224,17 @@ func TestPartialLinesOfTwoStreamsStayInOrder(t *testing.T) {
 // A flood of bars costs what its frames cost, and leaves one line.
 func TestManyBarsLeaveOneLine(t *testing.T) {
 	s := newScreen()
-	var r record
+	r := NewRecord(1 << 20)
 	for i := 0; i < 300_000; {
 		var frame strings.Builder
 		for range 3000 {
 			fmt.Fprintf(&frame, "\r%d%%", i)
 			i++
 		}
-		r.add(s.update(Output{Stream: Stdout, Text: frame.String()}), 1<<20)
+		r.Add(s.update(Output{Stream: Stdout, Text: frame.String()}))
 	}
-	if got := joined(r.pieces); got != "299999%" || len(r.pieces) != 1 {
-		t.Errorf("got %q in %d pieces, want the last state in one", got, len(r.pieces))
+	if diff := cmp.Diff([]Output{{Stream: Stdout, Text: "299999%"}}, r.Take()); diff != "" {
+		t.Errorf("pieces (-want +got):\n%s", diff)
 	}
 }
 
