@@ -36,7 +36,11 @@ type config struct {
 		Imports   wordList `toml:"imports"`
 	} `toml:"sandbox"`
 	Mounts mountList `toml:"mounts"`
-	Pool   struct {
+	Files  struct {
+		Output   word     `toml:"output"`
+		MaxBytes byteSize `toml:"max_bytes"`
+	} `toml:"files"`
+	Pool struct {
 		Warm   count `toml:"warm"`
 		Max    count `toml:"max"`
 		Memory share `toml:"memory"`
@@ -94,6 +98,7 @@ func defaultConfig() *config {
 	c.Sandbox.Memory = 512 << 20
 	c.Sandbox.Tmp = 64 << 20
 	c.Sandbox.Workspace = 64 << 20
+	c.Files.MaxBytes = 256 << 20
 	c.Sandbox.Pids = 128
 	c.Sandbox.CPUs = 1
 	c.Sandbox.User = "65534:65534"
@@ -138,6 +143,8 @@ func (c *config) keys() []key {
 		{"sandbox.user", "MCP_BRIDGE_CONTAINER_USER", "uid:gid of the code, as numbers other than 0", &c.Sandbox.User},
 		{"sandbox.imports", "MCP_BRIDGE_IMPORTS", "modules imported before a sandbox is used; missing ones are left out", &c.Sandbox.Imports},
 		{"mounts", "MCP_BRIDGE_MOUNTS", "files and folders that code may read: SOURCE:TARGET, or tables in the file", &c.Mounts},
+		{"files.output", "MCP_BRIDGE_OUTPUT_DIR", "folder in which published files are saved; empty: none", &c.Files.Output},
+		{"files.max_bytes", "MCP_BRIDGE_OUTPUT_MAX_BYTES", "bytes that one session may save there", &c.Files.MaxBytes},
 		{"pool.warm", "MCP_BRIDGE_POOL_WARM", "sandboxes kept ready", &c.Pool.Warm},
 		{"pool.max", "MCP_BRIDGE_POOL_MAX", "sandboxes in all, those of sessions included", &c.Pool.Max},
 		{"pool.memory", "MCP_BRIDGE_POOL_MEMORY", "what the sandboxes' memory limits may add up to: a size, a share of the engine's machine, or never", &c.Pool.Memory},

@@ -204,6 +204,9 @@ func (l mountList) mounts() []runtime.Mount {
 // is among them.
 func privatePaths(c *config, p paths, getenv func(string) string) []string {
 	private := []string{filepath.Dir(p.socket), filepath.Dir(p.ops), p.state}
+	if p.output != "" {
+		private = append(private, p.output) // other agents' files
+	}
 	for _, choice := range []string{string(c.Engine.Runtime), runtime.Podman, runtime.Docker} {
 		places, err := runtime.Candidates(getenv, runtime.DetectOptions{Runtime: choice, UID: os.Getuid(), GOOS: goruntime.GOOS})
 		if err != nil {

@@ -22,6 +22,7 @@ type paths struct {
 	socket string // for shims
 	ops    string // for status
 	state  string // folder
+	output string // folder for published files, "" for none
 }
 
 // findPaths applies BRIDGED_SOCKET and the XDG base directory specification.

@@ -40,5 +40,9 @@ func loadFor(cmd *cobra.Command) (*config, paths, error) {
 		return nil, paths{}, err
 	}
 	p, err := findPaths(os.Getenv)
+	if err != nil {
+		return nil, paths{}, err
+	}
+	p.output, err = c.outputDir(os.Getenv)
 	return c, p, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +44,7 @@ func runCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&f.code, "code", "c", "", "the code itself")
 	cmd.Flags().StringArrayVarP(&f.servers, "server", "s", nil, "MCP server that the code may reach; repeat for more")
 	cmd.Flags().Var(&f.timeout, "timeout", "time limit of the code")
-	cmd.Flags().StringVarP(&f.out, "out", "o", "", "folder for pictures that the code shows")
+	cmd.Flags().StringVarP(&f.out, "out", "o", "", "folder for pictures that the code shows and files that it publishes")
 	return cmd
 }
 
@@ -89,7 +90,7 @@ func (f *runFlags) run(ctx context.Context, w io.Writer, code string) error {
 	if err != nil {
 		return err
 	}
-	return f.show(w, res)
+	return f.show(ctx, c, w, res)
 }
 
 func (f *runFlags) arguments(code string) map[string]any {
@@ -128,18 +129,22 @@ func isFile(path string) bool {
 
 // show prints what a call came to. Failed code is an exit code and no message:
 // the answer has said why.
-func (f *runFlags) show(w io.Writer, res *mcp.CallToolResult) error {
-	pictures := 0
+func (f *runFlags) show(ctx context.Context, c reader, w io.Writer, res *mcp.CallToolResult) error {
+	pictures, files := 0, newOutbox(f.out, math.MaxInt64)
+	var errs []error // one that can't be saved hides no other
 	for _, block := range res.Content {
 		switch b := block.(type) {
 		case mcp.TextContent:
 			fmt.Fprintln(w, b.Text)
 		case mcp.ImageContent:
 			pictures++
-			if err := f.picture(w, b, pictures); err != nil {
-				return err
-			}
+			errs = append(errs, f.picture(w, b, pictures, files))
+		case mcp.ResourceLink:
+			errs = append(errs, f.file(ctx, c, w, b, files))
 		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
 	}
 	if res.IsError {
 		return exitCode(1)
@@ -147,8 +152,56 @@ func (f *runFlags) show(w io.Writer, res *mcp.CallToolResult) error {
 	return nil
 }
 
+// reader is the part of an MCP client that reads published files.
+type reader interface {
+	ReadResource(ctx context.Context, req mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error)
+}
+
+// file saves a published file, if there is a folder for it.
+func (f *runFlags) file(ctx context.Context, c reader, w io.Writer, link mcp.ResourceLink, to *outbox) error {
+	if f.out == "" {
+		size := int64(0)
+		if link.Size != nil {
+			size = *link.Size
+		}
+		_, err := fmt.Fprintf(w, "[%s, %s, %d bytes; -o FOLDER saves it]\n", link.Name, link.MIMEType, size)
+		return err
+	}
+	req := mcp.ReadResourceRequest{}
+	req.Params.URI = link.URI
+	res, err := c.ReadResource(ctx, req)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", link.Name, err)
+	}
+	path, err := to.Keep(link.Name, func(w io.Writer, _ int64) error { return writeContents(w, res.Contents) })
+	if err != nil {
+		return fmt.Errorf("saving %s: %w", link.Name, err)
+	}
+	_, err = fmt.Fprintln(w, path)
+	return err
+}
+
+func writeContents(w io.Writer, contents []mcp.ResourceContents) error {
+	for _, part := range contents {
+		var data []byte
+		switch p := part.(type) {
+		case mcp.TextResourceContents:
+			data = []byte(p.Text)
+		case mcp.BlobResourceContents:
+			var err error
+			if data, err = base64.StdEncoding.DecodeString(p.Blob); err != nil {
+				return err
+			}
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // picture saves a picture, if there is a folder for it.
-func (f *runFlags) picture(w io.Writer, b mcp.ImageContent, n int) error {
+func (f *runFlags) picture(w io.Writer, b mcp.ImageContent, n int, to *outbox) error {
 	data, err := base64.StdEncoding.DecodeString(b.Data)
 	if err != nil {
 		return fmt.Errorf("decoding a picture: %w", err)
@@ -161,8 +214,11 @@ func (f *runFlags) picture(w io.Writer, b mcp.ImageContent, n int) error {
 	if b.MIMEType == "image/jpeg" {
 		ext = ".jpg"
 	}
-	path := filepath.Join(f.out, fmt.Sprintf("picture-%d%s", n, ext))
-	if err := os.WriteFile(path, data, 0o644); err != nil {
+	path, err := to.Keep(fmt.Sprintf("picture-%d%s", n, ext), func(w io.Writer, _ int64) error {
+		_, err := w.Write(data)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("saving a picture: %w", err)
 	}
 	_, err = fmt.Fprintln(w, path)

@@ -50,7 +50,7 @@ func serveCommand() *cobra.Command {
 
 // serve listens, then runs a daemon until ctx ends.
 func serve(ctx context.Context, c *config, p paths, log zerolog.Logger) error {
-	if err := useMounts(c, p, log); err != nil {
+	if err := useFolders(c, p, log); err != nil {
 		return err
 	}
 	ln, err := bridge.Listen(p.socket)
@@ -85,8 +85,12 @@ func serve(ctx context.Context, c *config, p paths, log zerolog.Logger) error {
 	return d.bridge.Serve(ctx, ln)
 }
 
-// useMounts looks at the mounts' sources and says which code can't read.
-func useMounts(c *config, p paths, log zerolog.Logger) error {
+// useFolders looks at the folders of the user's that the configuration names,
+// and says which of them code can't read.
+func useFolders(c *config, p paths, log zerolog.Logger) error {
+	if err := tryOutput(p.output); err != nil {
+		return err
+	}
 	warnings, err := c.Mounts.resolve(string(c.Sandbox.User), privatePaths(c, p, os.Getenv))
 	for _, w := range warnings {
 		log.Warn().Msg(w)
@@ -269,5 +273,13 @@ func (d *daemon) open(_ context.Context, hello bridge.Hello) (bridge.Workspace, 
 	runs := sandbox.NewSession(d.pool, sandbox.SessionOptions{
 		RPC: calls, Timeout: time.Duration(d.conf.Run.Timeout), MaxTimeout: time.Duration(d.conf.Run.MaxTimeout),
 	})
-	return bridge.NewWorkspace(runs, &upstreams{calls, servers}, nil), nil
+	return bridge.NewWorkspace(runs, &upstreams{calls, servers}, d.keeper()), nil
+}
+
+// keeper saves what one session publishes; nil if nothing is to be saved.
+func (d *daemon) keeper() bridge.Keeper {
+	if d.paths.output == "" {
+		return nil
+	}
+	return newOutbox(d.paths.output, int64(d.conf.Files.MaxBytes))
 }
