@@ -187,14 +187,15 @@ type agent struct {
 	*client.Client
 	stderr *lockedBuffer
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards the fields below
 	progress []string
+	beats    map[string][]float64 // the values of the progress, by token
 }
 
 // agent starts a shim in the folder cwd and initializes.
 func (h *home) agent(t testing.TB, cwd string) *agent {
 	t.Helper()
-	a := &agent{t: t, stderr: &lockedBuffer{}}
+	a := &agent{t: t, stderr: &lockedBuffer{}, beats: map[string][]float64{}}
 	path, err := filepath.Abs(shim)
 	if err != nil {
 		t.Fatal(err)
@@ -218,6 +219,9 @@ func (h *home) agent(t testing.TB, cwd string) *agent {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.progress = append(a.progress, fmt.Sprint(n.Params.AdditionalFields["message"]))
+		value, _ := n.Params.AdditionalFields["progress"].(float64)
+		token := fmt.Sprint(n.Params.AdditionalFields["progressToken"])
+		a.beats[token] = append(a.beats[token], value)
 	})
 	if _, err := a.Initialize(context.Background(), mcp.InitializeRequest{Params: mcp.InitializeParams{
 		ProtocolVersion: mcp.LATEST_PROTOCOL_VERSION, ClientInfo: mcp.Implementation{Name: "test", Version: "1"},

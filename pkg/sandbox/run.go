@@ -150,6 +150,8 @@ func (s *Sandbox) await(ctx context.Context, r *run, timeout time.Duration) Stat
 	probe := time.NewTimer(probeAfter)
 	defer probe.Stop()
 	heard := s.heard.Load()
+	var probes sync.WaitGroup
+	defer probes.Wait() // the code may have ended just because a probe resumed it
 	for {
 		select {
 		case <-r.done:
@@ -162,7 +164,7 @@ func (s *Sandbox) await(ctx context.Context, r *run, timeout time.Duration) Stat
 			return s.interrupt(r, StatusTimeout, fmt.Sprintf("its time limit of %s", timeout))
 		case <-probe.C:
 			if s.heard.Load() == heard {
-				s.spawn(func() { s.thawFor(r, "before it could run this code") })
+				probes.Go(func() { s.thawFor(r, "before it could run this code") })
 			}
 		}
 	}

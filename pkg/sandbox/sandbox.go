@@ -106,15 +106,6 @@ func (s *Sandbox) send(f any) error {
 	}
 }
 
-// spawn runs f on a goroutine that Close waits for; after Close it does not.
-func (s *Sandbox) spawn(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.done.Go(f)
-	}
-}
-
 // write runs until the harness is gone.
 func (s *Sandbox) write() {
 	for {
