@@ -196,7 +196,9 @@ func TestAFullPoolMakesRoom(t *testing.T) {
 		}
 		var wg sync.WaitGroup
 		for _, session := range []string{"s1", "s2"} {
-			wg.Go(func() { a.call(map[string]any{"code": "import time; time.sleep(100)", "session": session, "timeout": 5}) })
+			wg.Go(func() {
+				a.call(map[string]any{"code": "import time; time.sleep(100)", "session": session, "timeout": 5})
+			})
 		}
 		d.until(t, "both run", func() bool { return running(d.status(t)) == 2 && d.python(t, "s1").State == "running" })
 		res := a.call(map[string]any{"code": "1", "session": "s4"})

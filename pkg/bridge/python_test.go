@@ -3,11 +3,16 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -196,5 +201,148 @@ func TestResetIsForOneSession(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int32{0, 1, 0}, got); diff != "" {
 		t.Errorf("resets (-want +got):\n%s", diff)
+	}
+}
+
+// TestConnectionsLeaveNothing plays random sequences of what agents can do, and
+// looks whether anything outlives them: a goroutine that did would hang the
+// bubble.
+func TestConnectionsLeaveNothing(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { playConnections(t, rand.New(rand.NewPCG(seed, 2))) })
+		})
+	}
+}
+
+func playConnections(t *testing.T, r *rand.Rand) {
+	s := &street{run: func(int) func(context.Context, sandbox.Request, func(sandbox.Output)) (sandbox.Result, error) {
+		return func(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
+			return sleepFor(ctx, req.Code, output)
+		}
+	}}
+	srv := NewServer(s.open, Options{YieldAfter: 5 * time.Second, MaxPythons: 3, MaxRequests: 8})
+	ctx, shutDown := context.WithCancel(t.Context())
+	var serving sync.WaitGroup
+	var agents []net.Conn
+	for range 3 {
+		ours, theirs := net.Pipe()
+		serving.Go(func() { srv.serveConn(ctx, theirs) })
+		serving.Go(func() { _, _ = io.Copy(io.Discard, ours) }) // until it is hung up
+		_, _ = io.WriteString(ours, `{"bridged":1,"cwd":"/"}`+"\n")
+		agents = append(agents, ours)
+	}
+	for i := range 60 {
+		line := []string{
+			callLine(strconv.Itoa(i), fmt.Sprintf(`{"code":"%ds","session":"s%d"}`, r.IntN(20), r.IntN(5))),
+			callLine(strconv.Itoa(i), fmt.Sprintf(`{"code":"","session":"s%d","timeout":3}`, r.IntN(5))),
+			callLine(strconv.Itoa(i), fmt.Sprintf(`{"reset":true,"session":"s%d"}`, r.IntN(5))),
+			callLine(strconv.Itoa(i), `{"code":"boom"}`),
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":"p%d","method":"tools/call","params":{"name":"run_python","arguments":{"code":"12s"},"_meta":{"progressToken":%d}}}`, i, i),
+			fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, max(0, i-1-r.IntN(5))),
+			`{"jsonrpc":"2.0","id":"l","method":"tools/list"}`,
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":"u%d","method":"tools/call","params":{"name":"no_such_tool"}}`, i),
+		}[r.IntN(8)]
+		a := agents[r.IntN(len(agents))]
+		if r.IntN(40) == 0 {
+			_ = a.Close()
+		}
+		_, _ = io.WriteString(a, line+"\n") // it may be closed
+		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
+	}
+	if r.IntN(2) == 0 {
+		shutDown()
+	}
+	for _, a := range agents {
+		_ = a.Close()
+	}
+	serving.Wait()
+	shutDown()
+	for i, b := range s.benches() {
+		if n := b.closed.Load(); n != 1 {
+			t.Errorf("workspace %d of %d was closed %d times, want once", i, len(s.benches()), n)
+		}
+	}
+	if n := len(srv.Sessions()); n != 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+}
+
+// sleepFor is code that is a span of time.
+func sleepFor(ctx context.Context, code string, output func(sandbox.Output)) (sandbox.Result, error) {
+	span, err := time.ParseDuration(code)
+	if code == "boom" {
+		panic(code)
+	}
+	if err != nil {
+		return sandbox.Result{Status: sandbox.StatusError}, nil
+	}
+	output(sandbox.Output{Stream: sandbox.Stdout, Text: "begun"})
+	select {
+	case <-time.After(span):
+		return sandbox.Result{Status: sandbox.StatusOK}, nil
+	case <-ctx.Done():
+		return sandbox.Result{Status: sandbox.StatusInterrupted}, nil
+	}
+}
+
+// Requests for things that do not exist must not pile up anything.
+func TestRequestsForWhatDoesNotExistLeaveNothing(t *testing.T) {
+	s := &street{}
+	srv, path := start(t, s.open, Options{})
+	a := connect(t, path, Hello{})
+	ask := func(n int, line func(i int) string) {
+		for i := range n {
+			a.send(line(i))
+			a.reply()
+		}
+	}
+	names := func(i int) string {
+		return callLine(strconv.Itoa(i), fmt.Sprintf(`{"code":"1","session":"%d"}`, i))
+	}
+	long := func(i int) string {
+		return callLine(strconv.Itoa(i), fmt.Sprintf(`{"code":"1","session":"%01000d"}`, i))
+	}
+	tools := func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"tool%d","arguments":{}}}`, i, i)
+	}
+	cancels := func(i int) string {
+		return fmt.Sprintf(`[{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"x%d"}},{"jsonrpc":"2.0","id":%d,"method":"ping"}]`, i, i)
+	}
+	all := func(n int) {
+		for _, line := range []func(int) string{names, long, tools, cancels} {
+			ask(n, line)
+		}
+		for range n / 10 {
+			_ = dial(t, path).Close()
+			c := dial(t, path)
+			fmt.Fprintln(c, `{"bridged":1,"cwd":"/","session":"no such session"}`)
+			_ = c.Close()
+		}
+	}
+	all(200) // what is kept for good is there by now
+	settle := func() (goroutines int, heap uint64) {
+		for end := time.Now().Add(hang); len(srv.Sessions()) > 1 && time.Now().Before(end); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return runtime.NumGoroutine(), m.HeapAlloc
+	}
+	before, heap := settle()
+	all(3000)
+	after, grown := settle()
+	for end := time.Now().Add(hang); after > before && time.Now().Before(end); after, grown = settle() {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if after > before {
+		t.Errorf("%d goroutines, %d before", after, before)
+	}
+	if grown > heap+1<<20 {
+		t.Errorf("the heap has grown from %d to %d bytes", heap, grown)
+	}
+	if n := len(srv.Sessions()[0].Pythons); n != 16 {
+		t.Errorf("there are %d sessions, want 16", n)
 	}
 }

@@ -72,7 +72,7 @@ func Launch(ctx context.Context, engine runtime.Engine, o Options) (*Sandbox, er
 	s := &Sandbox{
 		orphans: NewRecord(maxOrphanOutput),
 		ID:      randomHex(8), engine: engine, abandon: o.Abandon, Created: time.Now(),
-		out: make(chan []byte, writeQueue), ended: make(chan struct{}), removed: make(chan struct{}),
+		out: make(chan []byte, writeQueue), ended: make(chan struct{}), removed: make(chan struct{}), freezing: make(chan struct{}, 1),
 	}
 	s.log = o.Logger.With().Str("sandbox", s.ID).Logger()
 	s.spec = launchSpec(o, s.ID)

@@ -53,9 +53,9 @@ type Sandbox struct {
 	done      sync.WaitGroup
 	calls     *calls
 	files     *files
-	heard     atomic.Int64 // frames that came
-	freezing  sync.Mutex   // held while the engine pauses or resumes it
-	screens   screens      // of what background code prints; for the reading goroutine
+	heard     atomic.Int64  // frames that came
+	freezing  chan struct{} // holds a token while the engine pauses or resumes it
+	screens   screens       // of what background code prints; for the reading goroutine
 
 	mu        sync.Mutex // guards the fields below
 	run       *run

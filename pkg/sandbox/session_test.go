@@ -298,7 +298,7 @@ func TestSessionTimeouts(t *testing.T) {
 // TestSessionsLeaveNothing plays random sequences of what can happen to
 // sessions, and looks whether anything outlives them.
 func TestSessionsLeaveNothing(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(150) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { playSessions(t, rand.New(rand.NewPCG(seed, 1))) })
 		})
@@ -306,18 +306,23 @@ func TestSessionsLeaveNothing(t *testing.T) {
 }
 
 func playSessions(t *testing.T, r *rand.Rand) {
-	p, e := newFakePool(t, PoolOptions{Warm: r.IntN(3), Max: 4})
+	p, e := newFakePool(t, PoolOptions{
+		Warm: r.IntN(3), Max: 2 + r.IntN(3),
+		PauseAfter: time.Duration(r.IntN(2)*300) * time.Millisecond, SessionIdle: time.Duration(r.IntN(2)*2000) * time.Millisecond,
+	})
 	e.Delay("create", time.Duration(r.IntN(300))*time.Millisecond)
+	e.Delay("pause", time.Duration(r.IntN(100))*time.Millisecond)
+	e.Delay("unpause", time.Duration(r.IntN(100))*time.Millisecond)
 	var sessions []*Session
-	for range 3 {
+	for range 4 {
 		sessions = append(sessions, NewSession(p, SessionOptions{RPC: rpcFunc(echo)}))
 	}
 	var wg sync.WaitGroup
 	words := []string{"1", "sleep", "ignore", "die", "call"}
-	for range 30 {
+	for range 40 {
 		s := sessions[r.IntN(len(sessions))]
 		code, limit, patience := words[r.IntN(len(words))], time.Duration(1+r.IntN(3000))*time.Millisecond, time.Duration(r.IntN(5000))*time.Millisecond
-		switch r.IntN(10) {
+		switch r.IntN(16) {
 		case 0:
 			wg.Go(s.Close)
 		case 1:
@@ -329,7 +334,22 @@ func playSessions(t *testing.T, r *rand.Rand) {
 				_ = e.DropStreams(sb.container) // the same
 			}
 		case 3:
-			e.Fail([]string{"create", "attach", "start", "kill"}[r.IntN(4)], 1, nil)
+			e.Fail([]string{"create", "attach", "start", "kill", "pause", "unpause"}[r.IntN(6)], 1, nil)
+		case 4:
+			wg.Go(func() { _ = s.Reset(t.Context()) }) // it may be closed
+		case 5:
+			if sb := s.Sandbox(); sb != nil {
+				wg.Go(func() { _ = e.Pause(t.Context(), sb.container) }) // it may be paused already
+			}
+		case 6:
+			wg.Go(func() {
+				if sb, release, err := s.Use(t.Context()); err == nil && sb != nil {
+					time.Sleep(limit)
+					release()
+				}
+			})
+		case 7:
+			time.Sleep(patience) // long enough to be idle
 		default:
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -136,8 +136,8 @@ func (p *Pool) notePause(err error) {
 // pause stops the container's processes, unless busy says that they are needed
 // by now.
 func (s *Sandbox) pause(busy func() bool) error {
-	s.freezing.Lock()
-	defer s.freezing.Unlock()
+	s.freezing <- struct{}{}
+	defer func() { <-s.freezing }()
 	if s.isFrozen() || busy() || s.Cause() != "" {
 		return nil
 	}
@@ -152,8 +152,12 @@ func (s *Sandbox) pause(busy func() bool) error {
 
 // resume ends a pause of ours. When ctx ends first, the sandbox stays paused.
 func (s *Sandbox) resume(ctx context.Context) error {
-	s.freezing.Lock()
-	defer s.freezing.Unlock()
+	select {
+	case s.freezing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s.freezing }()
 	if !s.isFrozen() {
 		return nil
 	}
@@ -170,8 +174,8 @@ func (s *Sandbox) resume(ctx context.Context) error {
 
 // thaw ends a pause that is not ours, and reports whether there was one.
 func (s *Sandbox) thaw() bool {
-	s.freezing.Lock()
-	defer s.freezing.Unlock()
+	s.freezing <- struct{}{}
+	defer func() { <-s.freezing }()
 	ctx, cancel := context.WithTimeout(context.Background(), thawTimeout)
 	defer cancel()
 	err := s.engine.Unpause(ctx, s.container) // refused if it is not paused
