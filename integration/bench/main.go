@@ -57,7 +57,8 @@ type bench struct {
 	figures []figure
 }
 
-// run measures on one engine and reports.
+// run measures on one engine and reports, also what was measured when some of
+// it could not be.
 func (b *bench) run(ctx context.Context, name engines.Name) error {
 	stages := b.stages()
 	if err := b.checkOnly(stages); err != nil {
@@ -69,14 +70,10 @@ func (b *bench) run(ctx context.Context, name engines.Name) error {
 	}
 	b.engine = e
 	for _, s := range stages {
-		if err = b.stage(ctx, s); err != nil {
-			break
-		}
+		err = errors.Join(err, b.stage(ctx, s))
 	}
-	if err := errors.Join(err, e.Stop()); err != nil {
-		return err
-	}
-	return b.write(os.Stdout, filepath.Join("out", "bench.json"))
+	err = errors.Join(err, e.Stop())
+	return errors.Join(err, b.write(os.Stdout, filepath.Join("out", "bench.json")))
 }
 
 // A stage is a daemon and what is measured with it.
@@ -127,15 +124,14 @@ func (b *bench) checkOnly(stages []stage) error {
 	return nil
 }
 
-// stage measures one part after the other.
-func (b *bench) stage(ctx context.Context, s stage) error {
+// stage measures one part after the other. One that fails spoils no other.
+func (b *bench) stage(ctx context.Context, s stage) (err error) {
 	s.parts = slices.DeleteFunc(s.parts, func(p part) bool { return len(b.only) > 0 && !slices.Contains(b.only, p.name) })
 	if len(s.parts) == 0 {
 		return nil
 	}
 	image := b.engine.Image
 	if s.full {
-		var err error
 		if image, err = b.engine.FullImage(ctx); err != nil {
 			return err
 		}
@@ -147,11 +143,11 @@ func (b *bench) stage(ctx context.Context, s stage) error {
 	defer d.stop()
 	for _, p := range s.parts {
 		fmt.Fprintln(os.Stderr, "measuring", p.what)
-		if err := p.run(ctx, d); err != nil {
-			return fmt.Errorf("measuring %s: %w", p.what, err)
+		if partErr := p.run(ctx, d); partErr != nil {
+			err = errors.Join(err, fmt.Errorf("measuring %s: %w", p.what, partErr))
 		}
 	}
-	return nil
+	return err
 }
 
 // count is how many samples to take in place of n.
