@@ -102,7 +102,7 @@ class Rich:
 
     def _image(self, image: Any) -> bool:
         """Shows a PIL image."""
-        was = f"{image.size[0]}x{image.size[1]} pixels; save() keeps the full one"
+        was = f"{image.size[0]}x{image.size[1]} pixels; save() and publish() hand over the full one"
         picture = self._made(lambda: pictures.shrink(image, was), "An image")
         self._picture(picture)
         return picture is not None

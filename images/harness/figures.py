@@ -57,7 +57,7 @@ def draw(figure: Any) -> Picture:
     figure.stale = False  # drawing it has changed its dpi for a moment
     if scale == 1:
         return picture
-    was = f"{round(width)}x{round(height)} pixels; savefig() keeps the full one"
+    was = f"{round(width)}x{round(height)} pixels; savefig() and publish() hand over the full one"
     return picture._replace(note=f"shown at {picture.size[0]}x{picture.size[1]} of {was}")
 
 

@@ -14,6 +14,7 @@ from .brief import cut
 MAX_TABLE = 6000  # characters
 MAX_ROWS = 1000  # whatever the code has set pandas to
 MAX_CELLS = 600  # of a frame that is shown whole
+MAX_STYLED = 60  # rows and columns that a Styler may format
 
 _NAMED = 30  # columns up to which the type of each is told
 _ARRAY = 200  # elements of an array that is shown whole
@@ -87,7 +88,12 @@ def _types(frame: Any) -> str:
 
 
 def _styler(styler: Any) -> str:
-    return _frame(styler.data) + "\n(a Styler: its colours and formats show only in HTML)"
+    """The cells as the Styler formats them; its colours are for HTML."""
+    rows, columns = styler.data.shape
+    if rows > MAX_STYLED or columns > MAX_STYLED:  # it would format all of them
+        return _frame(styler.data) + "\n(a Styler, whose formats are not applied to so many cells)"
+    body = cut(styler.to_string(delimiter=" | ").rstrip(), MAX_TABLE)
+    return f"{body}\n[{rows} rows x {columns} columns, styled]"
 
 
 def _groups(groups: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import struct
 import zlib
 
@@ -133,6 +134,21 @@ class Config:
     def __exit__(self, *_): Config.now = {}
 class DataFrame:
     def __repr__(self): return 'rows=%s format=%s' % (Config.now.get('tbl_rows'), Config.now.get('tbl_formatting'))
+""",
+    "pandas/__init__.py": """
+options = {'display.max_rows': 60, 'display.min_rows': 10, 'display.max_colwidth': 50, 'display.max_columns': 0}
+get_option, set_option = options.get, options.__setitem__
+class DataFrame:
+    def __init__(self, rows, columns=('a',), width=1):
+        self.shape, self.columns, self.width = (rows, len(columns)), columns, width
+        self.dtypes = ['int64' if i % 2 else 'object' for i in range(len(columns))]
+    def to_string(self, max_rows, min_rows, max_cols, max_colwidth, show_dimensions):
+        asked = '%s/%s/%s/%s ' % (max_rows, min_rows, max_cols, max_colwidth)
+        return asked.ljust(self.width * (max_colwidth or 1000))
+    def __repr__(self): raise RuntimeError('formats all')
+class Styler:
+    def __init__(self, data): self.data = data
+    def to_string(self, delimiter): return delimiter.join(['x'] * self.data.shape[0])
 """,
     "plotly/__init__.py": "",
     "plotly/io.py": "def show(figure): raise RuntimeError('there is no browser')",
@@ -291,7 +307,8 @@ class Display(Case):
     def test_large_figure_is_drawn_smaller(self) -> None:
         reply = self.shared.run("import matplotlib.pyplot as plt\nf = plt.figure(); f.size = (32, 16); f")
         self.assertEqual(edges(reply), [(1568, 784)])
-        self.assertIn("Picture 1: shown at 1568x784 of 3200x1600 pixels; savefig() keeps the full one.", reply.notices)
+        told = "Picture 1: shown at 1568x784 of 3200x1600 pixels; savefig() and publish() hand over the full one."
+        self.assertIn(told, reply.notices)
 
     def test_figures_that_cannot_be_drawn_are_summed_up(self) -> None:
         run = self.shared.run
@@ -305,6 +322,24 @@ class Display(Case):
         run("for name in ('kaleido', 'vl_convert'): open(sys.path[0] + '/' + name + '.py', 'w').close()")
         self.assertEqual(types(run("import importlib; importlib.invalidate_caches()\nf")), ["image/png"])
         self.assertIn("mark='point'", run("altair.Chart()").value or "")
+
+    def test_frames_are_shown_within_bounds(self) -> None:
+        tables = {
+            "pd.DataFrame(10**9)": "60/10/20/50 \n[1000000000 rows x 1 columns; object: a]",
+            "pd.DataFrame(50, range(20))": "10/10/20/50 \n[50 rows x 20 columns; object: 0, 2, 4, ",
+            "pd.DataFrame(50, range(31))": "10/10/20/50 \n[50 rows x 31 columns; 16 object, 15 int64]",
+            "pd.DataFrame(50, 'abc', 200)": "10/10/20/20 \n[50 rows x 3 columns; object: a, c; int64: b]",
+            "pd.DataFrame(50, 'abc', 1000)": "6/6/10/20 \n[50 rows x 3 columns; object: a, c; int64: b]",
+            "pd.Styler(pd.DataFrame(3))": "x | x | x\n[3 rows x 1 columns, styled]",
+            "pd.Styler(pd.DataFrame(61))": "60/10/20/50 \n[61 rows x 1 columns; object: a]\n(a Styler, whose",
+            "pd.set_option('display.max_rows', 500)\npd.DataFrame(9)": "500/10/20/50 \n[9 rows x 1 columns;",
+            "pd.set_option('display.max_rows', None)\npd.DataFrame(9)": "1000/10/20/50 \n[9 rows x 1 columns;",
+        }
+        for code, want in tables.items():
+            with self.subTest(code):
+                reply = self.shared.run("import pandas as pd\n" + code)
+                value = re.sub(" +\n", " \n", reply.value or "")
+                self.assertEqual(value[: len(want)], want, reply.error)
 
     def test_frames_of_another_library_are_plain(self) -> None:
         reply = self.shared.run("import polars\npolars.DataFrame()")

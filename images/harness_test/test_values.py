@@ -188,6 +188,25 @@ class Values(Case):
                 self.assertEqual((value[: len(head)], value[-len(tail) :]), (head, tail))
                 self.assertLess(len(value), 300_000 if "megabytes" in name else 9_000)
 
+    def test_any_value_is_exact_or_abridged(self) -> None:
+        reply = self.shared.run(
+            "import collections, random, sys\nbrief = sys.modules['bridged_harness.brief']\n"
+            "numbered = lambda v: dict(enumerate(v))\n"
+            "leaves = [int, lambda n: 'é' * n, lambda n: b'x' * n, lambda n: 10 ** (n % 6000), lambda n: n / 3]\n"
+            "kinds = [list, tuple, collections.deque, numbered, lambda v: numbered(v).items()]\n"
+            "def tree(r, depth):\n"
+            "    if depth == 0 or r.random() < .3: return r.choice(leaves)(int(10 ** r.uniform(0, 5)))\n"
+            "    return r.choice(kinds)([tree(r, depth - 1) for _ in range(int(10 ** r.uniform(0, 1.5)))])\n"
+            "seen = collections.Counter()\n"
+            "for seed in range(300):\n"
+            "    v = tree(random.Random(seed), 4)\n"
+            "    s = brief.text(v)\n"
+            "    short = s.endswith(', abridged)') or s.startswith('<int')\n"
+            "    assert len(s) < 20_000 and (short or s == repr(v)), (seed, len(s))\n"
+            "    seen[short] += 1\nmin(seen.values()) > 50"
+        )
+        self.assertEqual((reply.value, reply.error), ("True", {}))
+
     def test_repr_that_hangs_can_be_interrupted(self) -> None:
         h = self.harness()
         reply = h.interrupted("class R:\n    def __repr__(s):\n        print('go')\n        while True: pass\nR()")
