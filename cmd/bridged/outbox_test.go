@@ -97,7 +97,7 @@ func TestAnOutboxTouchesNothingOfOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer f.Close()
+			defer f.Close() //nolint:errcheck // WriteString has told
 			if _, err := f.WriteString(" and the user"); err != nil {
 				t.Fatal(err)
 			}
