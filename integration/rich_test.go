@@ -13,10 +13,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/bridged/bridged/integration/engines"
+	"github.com/bridged/bridged/pkg/runtime"
 	"github.com/bridged/bridged/pkg/sandbox"
 )
 
@@ -127,15 +132,17 @@ var riches = []struct {
 	{name: "a film by steps", code: "for i in range(9): plt.plot([i]); plt.pause(.001)", shown: `png \w+`},
 	{name: "a frame's plot", code: "df.plot().get_title()", value: "''", shown: `png \w+`},
 	{name: "a large figure", code: "plt.figure(figsize=(40, 20)); plt.plot([1]);", shown: `png 12\d\dx6\d\d`, notice: "of 4000x2000 pixels; savefig() and publish() hand over the full one"},
-	{name: "a noisy figure", code: "plt.figure(figsize=(15, 15)); plt.imshow(np.random.default_rng(1).random((1500, 1500)));", shown: `jpeg 1\d\d\dx1\d\d\d`},
+	{name: "a noisy figure", code: "plt.figure(figsize=(15, 15)); plt.imshow(np.random.default_rng(1).random((1500, 1500)));", shown: `jpeg 1\d\d\dx1\d\d\d`, notice: "sent as image/jpeg of "},
 	{name: "a figure with a word far outside", code: "plt.figure(figsize=(4, 3)); plt.text(1e6, 1e6, 'far');", shown: `png 400x300`},
 	{name: "a figure that can't be drawn", code: "plt.title('$\\\\frac{$'); 'kept'", value: "'kept'", notice: "A figure is not shown: ValueError"},
 	{name: "an animation", code: "from matplotlib.animation import FuncAnimation\nplt.rcParams['animation.html'] = 'jshtml'\nf, ax = plt.subplots()\nani = FuncAnimation(f, lambda i: ax.plot([i]), frames=10_000)\nani",
 		shown: `png \w+`, notice: "One frame of the animation"},
 	{name: "an animation that is let go", code: "del ani; import gc; gc.collect();"},
-	{name: "an animation as a GIF", code: "ani = FuncAnimation(f, lambda i: ax.plot([i]), frames=2)\nani.save('a.gif', writer='pillow')\nfrom IPython.display import Image as Show\nShow('a.gif')", shown: `gif.*`},
+	{name: "an animation as a GIF", code: "ani = FuncAnimation(f, lambda i: ax.plot([i]), frames=2)\nani.save('a.gif', writer='pillow')\nfrom IPython.display import Image as Show\nfrom PIL import Image\nShow('a.gif')", shown: `gif.*`},
 
-	{name: "an image", code: "from PIL import Image\nImage.new('RGB', (100, 50), 'red')", shown: "png 100x50"},
+	{name: "a long GIF", code: "fs = [Image.fromarray((np.random.rand(300, 300) * 255).astype('uint8')) for _ in range(20)]\nfs[0].save('b.gif', save_all=True, append_images=fs[1:])\nShow('b.gif')",
+		shown: "(png|jpeg) 300x300", notice: ", 20 frames"},
+	{name: "an image", code: "Image.new('RGB', (100, 50), 'red')", shown: "png 100x50"},
 	{name: "a photograph", code: "noise = np.random.default_rng(1).random((1500, 1200, 3)) * 255\nImage.fromarray(noise.astype('uint8')).resize((1568, 1254))",
 		shown: `jpeg \d+x\d+`, notice: "of 1568x1254 pixels"},
 	{name: "a large image", code: "Image.new('RGBA', (3000, 2000))", shown: "png 1568x1045", notice: "Picture 1: shown at 1568x1045 of 3000x2000 pixels; save() and publish() hand over the full one."},
@@ -171,6 +178,46 @@ func TestRichResults(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A picture comes to an agent through daemon and shim, and so does a sound to
+// one whose protocol has sounds.
+func TestPicturesReachAgents(t *testing.T) {
+	r := engines.ForTest(t, engines.Rootful)
+	ref, err := r.FullImage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := onEngine(t, r, "MCP_BRIDGE_IMAGE="+ref, "MCP_BRIDGE_IMPORTS=numpy,pandas")
+	d := h.serve(t)
+	a := h.agent(t, h.dir)
+	res := a.call(map[string]any{"timeout": 60, "code": `
+import io, numpy as np
+from PIL import Image
+from IPython.display import Audio
+print("first")
+for i in range(4):
+    noise = (np.random.default_rng(i).random((600, 560, 3)) * 255).astype("uint8")
+    b = io.BytesIO(); Image.fromarray(noise).save(b, "PNG")
+    display({"image/png": b.getvalue()}, raw=True)
+Audio(np.zeros(800), rate=8000)`})
+	var got []string
+	for _, c := range res.Content {
+		switch c := c.(type) {
+		case mcp.TextContent:
+			got = append(got, c.Text)
+		case mcp.ImageContent:
+			got = append(got, c.MIMEType)
+		case mcp.AudioContent:
+			got = append(got, c.MIMEType)
+		}
+	}
+	want := []string{"first\n[picture 1]\n[picture 2]\n[picture 3]\n[picture 4]", "image/png", "image/png", "image/png", "image/png", "audio/wav"}
+	if diff := cmp.Diff(want, got); res.IsError || diff != "" {
+		t.Errorf("isError %v (-want +got):\n%s", res.IsError, diff)
+	}
+	d.stop(t, syscall.SIGTERM)
+	noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
 }
 
 // ordinary is what libraries do at home, where folders can be written to.

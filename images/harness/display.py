@@ -32,7 +32,7 @@ _METHODS = {
     "text/html": "_repr_html_",
     "application/json": "_repr_json_",
 }
-_AN_ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>")
+_AN_ADDRESS = re.compile(r"<[\w.]+ object>|<[^<>]* at 0x[0-9a-fA-F]+>")
 _PLAIN = {int, float, str, bool, list, dict, tuple, set, bytes, type(None)}
 
 Bundle = dict[str, Any]
@@ -49,6 +49,15 @@ class Rich:
         self.run, self.count, self.total = run, 0, 0
         self.notices: list[str] = []
         self._shown: dict[int, Any] = {}  # figures, by id
+
+    def __enter__(self) -> None:
+        """Around a run's code: its end shows the figures that are left open, be it an error."""
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            figures.close_figures()  # drawing takes time, and the code's is over
+        else:
+            self.figures()
 
     def note(self, text: str) -> None:
         if text not in self.notices and len(self.notices) < MAX_NOTES:

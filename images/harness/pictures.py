@@ -104,9 +104,13 @@ def fit(data: bytes) -> Picture:
         ) from None
     try:
         with Image.open(io.BytesIO(data)) as image:
-            return shrink(image, f"{width}x{height} pixels, {_bytes(len(data))}")
+            was = f"{width}x{height} pixels, {_bytes(len(data))}"
+            if getattr(image, "n_frames", 1) > 1:
+                was += f", {image.n_frames} frames"
+            picture = shrink(image, was)
     except Exception as e:
         raise Unusable(f"it cannot be scaled ({type(e).__name__}: {str(e)[:100]}): draw it smaller") from e
+    return picture._replace(note=picture.note or f"sent as {picture.mime} of {_bytes(len(picture.data))}; it has {was}")
 
 
 def shrink(image: Any, was: str) -> Picture:

@@ -52,7 +52,8 @@ class Runner:
         try:
             try:
                 self.interrupts.begin(number)
-                self._run(number, code, done)
+                with self.rich:
+                    self._run(number, code, done)
             finally:
                 self.interrupts.end()
         except KeyboardInterrupt as e:
@@ -98,7 +99,6 @@ class Runner:
             text = self.rich.value(value)
             if text is not None:
                 done["value"] = text
-        self.rich.figures()
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not getattr(stream, "closed", False):
                 stream.flush()

@@ -92,6 +92,12 @@ FORMS: dict[str, tuple[str, str, list[str], str]] = {
         [],
         "",
     ),
+    "HTML before words that tell only a class": (
+        method("_repr_html_", "'<b>h</b>'", "<IPython.core.display.HTML object>"),
+        "h",
+        [],
+        "",
+    ),
     "a small SVG": (method("_repr_svg_", "'<svg/>'"), "<svg/>", [], ""),
     "a large SVG": (method("_repr_svg_", "'<svg>' + 'x' * 9000", "plain"), "plain", [], ""),
     "JSON": (method("_repr_json_", "{'a': [1]}"), "{'a': [1]}", [], ""),
@@ -299,6 +305,14 @@ class Display(Case):
         reply = run("plt.figure(13); f = plt.figure(14); 'kept'")
         self.assertEqual((reply.value, len(reply.of("rich"))), ("'kept'", 1))
         self.assertIn("A figure is not shown: RuntimeError: cannot be drawn", reply.notices)
+
+    def test_figures_of_code_that_fails_are_shown_with_it(self) -> None:
+        for code in ("1/0", "exit(3)", "compile('(', '', 'exec')"):
+            reply = self.shared.run("import matplotlib.pyplot as plt\nplt.figure()\n" + code)
+            self.assertEqual((reply.status, len(reply.of("rich"))), ("error", 1))
+        reply = self.shared.interrupted("plt.figure()\nprint('go')\nimport time\ntime.sleep(60)")
+        self.assertEqual((reply.status, len(reply.of("rich"))), ("interrupted", 0))
+        self.assertEqual(len(self.shared.run("1").of("rich")), 0)
 
     def test_matplotlib_finds_the_fonts_of_the_image(self) -> None:
         self.shared.run("import matplotlib")
