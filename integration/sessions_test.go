@@ -5,6 +5,9 @@ package integration
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
 	goruntime "runtime"
 	"strings"
 	"sync"
@@ -312,4 +315,201 @@ func TestBusyNeighbours(t *testing.T) {
 		wg.Wait()
 		d.until(t, "all are interrupted", func() bool { return running(d.status(t)) == 0 })
 	}, "MCP_BRIDGE_MEMORY=256m")
+}
+
+// TestAnySequenceLeavesNothing plays what agents and people with access to the
+// engine can do, at random, and looks whether anything outlives it.
+func TestAnySequenceLeavesNothing(t *testing.T) {
+	for _, name := range []engines.Name{engines.Rootless, engines.Rootful, engines.Docker} {
+		t.Run(string(name), func(t *testing.T) {
+			r := engines.ForTest(t, name)
+			h := onEngine(t, r, "MCP_BRIDGE_POOL_MAX=4", "MCP_BRIDGE_POOL_WARM=1", "MCP_BRIDGE_YIELD_AFTER=1s", "MCP_BRIDGE_PAUSE_AFTER=1s", "MCP_BRIDGE_SESSION_IDLE=3s")
+			d := h.serve(t)
+			d.ready(t)
+			h.agent(t, h.dir).run("1") // what the daemon opens once is open
+			d.until(t, "that agent's session is idle", func() bool { return d.status(t).Pool.Leased == 0 && d.status(t).Ready })
+			before := openFiles(t, d)
+			seed := uint64(7)
+			t.Logf("seed %d", seed)
+			playAgents(t, h, r, rand.New(rand.NewPCG(seed, 1)))
+			d.until(t, "all but the first agent are gone", func() bool {
+				s := d.status(t)
+				return len(s.Sessions) == 1 && s.Pool.Leased == 0 && s.Ready
+			})
+			d.until(t, "no container is left but the warm one", func() bool {
+				list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelManaged: "true"})
+				return err == nil && len(list) == d.status(t).Pool.Warm
+			})
+			// Idle connections to the engine come and go.
+			d.until(t, "no file is left open", func() bool { return openFiles(t, d) <= before+2 })
+			d.stop(t, syscall.SIGTERM)
+			noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
+		})
+	}
+}
+
+func playAgents(t *testing.T, h *home, r *engines.Running, rng *rand.Rand) {
+	var wg sync.WaitGroup
+	agents := []*agent{h.agent(t, h.dir), h.agent(t, h.dir), h.agent(t, h.dir)}
+	codes := []string{"1", "import time; time.sleep(2)", "while True: pass", "import os; os._exit(3)", "1/0", "",
+		"import threading, time; threading.Thread(target=lambda: time.sleep(100), daemon=True).start()",
+		"while True:\n  try:\n    while True: pass\n  except BaseException: pass"}
+	for range 60 {
+		a, code, session := agents[rng.IntN(len(agents))], codes[rng.IntN(len(codes))], fmt.Sprint("s", rng.IntN(2))
+		patience := time.Duration(rng.IntN(3000)) * time.Millisecond
+		switch rng.IntN(8) {
+		case 0:
+			list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelManaged: "true"})
+			if err != nil || len(list) == 0 {
+				continue
+			}
+			id := list[rng.IntN(len(list))].ID
+			// Any of these may be refused: it may be gone, or what it is to become.
+			switch rng.IntN(4) {
+			case 0:
+				_ = r.Engine.Kill(t.Context(), id, "SIGKILL")
+			case 1:
+				_ = r.Engine.Remove(t.Context(), id)
+			case 2:
+				_ = r.Engine.Pause(t.Context(), id)
+			case 3:
+				_ = r.Engine.Unpause(t.Context(), id)
+			}
+		case 1:
+			time.Sleep(patience)
+		default:
+			reset := rng.IntN(6) == 0
+			wg.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				req := mcp.CallToolRequest{}
+				req.Params.Name = "run_python"
+				req.Params.Arguments = map[string]any{"code": code, "timeout": 2, "session": session, "reset": reset}
+				_, _ = a.CallTool(ctx, req) // whatever comes of it
+			})
+			time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
+		}
+	}
+	for _, a := range agents { // in the middle of what they do
+		_ = a.Close()
+	}
+	wg.Wait()
+}
+
+// openFiles counts the daemon's file descriptors.
+func openFiles(t *testing.T, d *daemon) int {
+	t.Helper()
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", d.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// memory is how much of the daemon is in memory, in bytes.
+func memory(t *testing.T, d *daemon) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		t.Fatal(err)
+	}
+	return resident * int64(os.Getpagesize())
+}
+
+// Agents that ask for what does not exist, and ones that leave at once, cost
+// nothing for good.
+func TestAbandonedRequestsCostNothing(t *testing.T) {
+	r := engines.ForTest(t, engines.Rootful)
+	h := onEngine(t, r, "MCP_BRIDGE_POOL_MAX=3", "MCP_BRIDGE_POOL_WARM=1", "MCP_BRIDGE_MAX_SESSIONS=3")
+	d := h.serve(t)
+	d.ready(t)
+	a := h.agent(t, h.dir)
+	for _, session := range []string{"", "a", "b"} {
+		a.in(session, "1")
+	}
+	play := func(n int) {
+		for i := range n {
+			res := a.call(map[string]any{"code": "1", "session": fmt.Sprintf("%064d", i)})
+			if !res.IsError || !strings.Contains(text(res), "run.max_sessions") {
+				t.Fatalf("session %d: got %q", i, text(res))
+			}
+			req := mcp.CallToolRequest{}
+			req.Params.Name = fmt.Sprint("tool", i)
+			if _, err := a.CallTool(t.Context(), req); err == nil {
+				t.Fatalf("tool %d was called", i)
+			}
+			for _, hello := range []string{"", "{\"bridged\":1,\"cwd\":\"/\",\"session\":\"gone\"}\n"} {
+				conn, err := net.Dial("unix", h.socket)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprint(conn, hello) // it may be hung up on
+				conn.Close()
+			}
+		}
+		d.until(t, "they are all gone", func() bool { return len(d.status(t).Sessions) == 1 })
+	}
+	play(500)
+	files, size := openFiles(t, d), memory(t, d)
+	play(5000)
+	d.until(t, "no file is left open", func() bool { return openFiles(t, d) <= files })
+	if grown := memory(t, d) - size; grown > 16<<20 {
+		t.Errorf("the daemon has grown by %d KiB", grown>>10)
+	}
+	list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelManaged: "true"})
+	if err != nil || len(list) != 3 {
+		t.Errorf("there are %d containers, want those of 3 sessions (%v)", len(list), err)
+	}
+	if got := a.in("b", "1 + 1"); got != "2" {
+		t.Errorf("afterwards: got %s, want 2", got)
+	}
+	t.Logf("after 5500 unknown sessions, tools and callers each: %d files, %d MiB in memory", openFiles(t, d), memory(t, d)>>20)
+}
+
+// Code that was stopped at its time limit does nothing any more.
+func TestStoppedCodeStandsStill(t *testing.T) {
+	onEngines(t, func(t *testing.T, h *home, _ *daemon, _ *engines.Running) {
+		a := h.agent(t, h.dir)
+		res := a.call(map[string]any{"timeout": 1, "code": "import time\nfor i in range(80):\n    time.sleep(0.1); open('/tmp/log', 'a').write('x')"})
+		if got := text(res); !res.IsError || !strings.Contains(got, "its time limit of 1s") {
+			t.Errorf("got %q, want a timeout", got)
+		}
+		if got := a.run("n = len(open('/tmp/log').read()); time.sleep(1.5); 0 < n < 30 and n == len(open('/tmp/log').read())"); got != "True" {
+			t.Errorf("the log had grown meanwhile: %s", got)
+		}
+	})
+}
+
+// A container is paused while the engine's service dies and comes back.
+func TestAPausedContainerAndAnEngineCrash(t *testing.T) {
+	r := engines.ForTest(t, engines.Rootful)
+	h := onEngine(t, r, "MCP_BRIDGE_PAUSE_AFTER=1s")
+	d := h.serve(t)
+	d.ready(t)
+	a := h.agent(t, h.dir)
+	a.run("x = 1")
+	sandbox := d.python(t, "").Sandbox
+	d.until(t, "the session is paused", func() bool { return d.python(t, "").State == "paused" })
+	if err := r.Crash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if res := a.call(map[string]any{"code": "x"}); !res.IsError {
+		t.Errorf("without an engine: got %q", text(res))
+	}
+	if err := r.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.run("'x' in globals()"); !strings.HasPrefix(got, "False") || !strings.Contains(got, "variables, imports and files of earlier calls are gone") {
+		t.Errorf("once the engine is back: got %q, want a fresh sandbox and why", got)
+	}
+	d.until(t, "the old container is gone", func() bool {
+		list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelSandbox: sandbox})
+		return err == nil && len(list) == 0
+	})
+	d.stop(t, syscall.SIGTERM)
+	noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
 }
