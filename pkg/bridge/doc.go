@@ -1,8 +1,9 @@
 // Package bridge is the agent's side: an MCP server with one tool, run_python.
 //
 // A [Server] accepts connections of shims on a unix socket made by [Listen].
-// Each connection is one session with a [Workspace] of its own, which runs the
-// code; an [Opener] makes it. Nothing is shared between sessions.
+// Each connection is one session. It has a default Python session and others
+// that its calls name, each with a [Workspace] of its own, which runs the code;
+// an [Opener] makes it. Nothing is shared between connections.
 //
 //	agent -stdio-> bridge-shim -unix socket-> session -> Workspace
 //
@@ -48,6 +49,15 @@
 // most [Options.MaxRequests] of them, past which the answer is an error that says
 // busy. A message with a fault is answered with its id if one can be found.
 // notifications/cancelled ends a request, which is then not answered.
+//
+// # Calls of run_python
+//
+// A call takes its place in the lane of its Python session in the order in which
+// it was read, and waits there for its turn; lanes run side by side. A run that
+// outlives its call's patience ([Options.YieldAfter]) keeps the lane until it
+// ends, and its result until a call with empty code collects it. At most
+// [Options.MaxPythons] sessions are kept; past that one that has nothing to lose
+// makes room for a new name, or the name is refused.
 //
 // # A client that does not read
 //

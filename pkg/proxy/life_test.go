@@ -130,7 +130,7 @@ func TestSlowStartDelaysNobodyElseAndGoesOnWhenItsCallersGiveUp(t *testing.T) {
 		t.Errorf("the slow one was started %d times", n)
 	}
 	err = <-dead
-	wantCode(t, err, CodeTimeout, "not ready")
+	wantCode(t, err, CodeTimeout, "not ready", "within the call's time limit of 1s (the server's definition)")
 	eventually(t, "the dead one has failed", func() bool { return stateOf(p, "never") == StateFailed })
 }
 
@@ -149,9 +149,10 @@ func TestCallThatMayHaveRunIsNeverMadeAgain(t *testing.T) {
 		name      string
 		arguments args
 		code      string
+		says      string
 	}{
-		{"the server exits", args{"code": 1}, CodeOutcomeUnknown},
-		{"the server answers too late", args{"ms": 1500}, CodeTimeout},
+		{"the server exits", args{"code": 1}, CodeOutcomeUnknown, "failed during the call of pay"},
+		{"the server answers too late", args{"ms": 1500}, CodeTimeout, "within the call's time limit of 1s (servers.call_timeout)"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestCallThatMayHaveRunIsNeverMadeAgain(t *testing.T) {
 			must(t, s, "echo", args{})
 			row.arguments["file"] = b.path("paid")
 			_, err := call(t, s, "fake", "pay", row.arguments)
-			wantCode(t, err, row.code, "had its effect")
+			wantCode(t, err, row.code, "had its effect", row.says)
 			must(t, s, "echo", args{})
 			if n := len(b.lines("paid")); n != 1 {
 				t.Errorf("it was paid %d times", n)

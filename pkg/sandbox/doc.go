@@ -11,6 +11,18 @@
 // session and is never reused: it has run a stranger's code, and proving it
 // clean costs more than a launch.
 //
+// # Idleness and room
+//
+// The pool knows its sessions. It pauses the container of one that is idle, and
+// resumes it before anything uses it; it ends the sandbox of one that has been
+// idle for long. When there are as many sandboxes as may be, by number or by the
+// sum of their memory limits, a Lease ends that of the idle session unused for
+// longest. What uses a sandbox holds its session ([Session.Use], Run), and such
+// a session is never paused, ended or evicted. The next run tells of a loss.
+//
+// A container that somebody else has paused is resumed when a run that has just
+// begun is silent, and when one does not react to its interrupt.
+//
 // # Start
 //
 // The container's command is a short Python program (images/harness/boot.py)

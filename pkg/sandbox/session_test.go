@@ -45,6 +45,29 @@ func TestSessionRunsInOrder(t *testing.T) {
 	})
 }
 
+func TestTimeSpentWaitingIsNotTheCodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, e := newFakePool(t, PoolOptions{})
+		e.Delay("create", 20*time.Second) // longer than the code may take
+		s := NewSession(p, SessionOptions{})
+		defer s.Close()
+		first := make(chan struct{})
+		go func() {
+			defer close(first)
+			res, err := s.Run(t.Context(), Request{Code: "sleep", Timeout: 10 * time.Second}, nil)
+			if err != nil || res.Status != StatusTimeout || res.Duration != 10*time.Second {
+				t.Errorf("got %+v and %v, want its 10s", res, err)
+			}
+		}()
+		synctest.Wait()
+		res, err := s.Run(t.Context(), Request{Code: "1", Timeout: time.Second}, nil) // behind the other
+		if err != nil || res.Status != StatusOK || res.Duration > time.Second {
+			t.Errorf("got %+v and %v, want it to run after the other", res, err)
+		}
+		<-first
+	})
+}
+
 func TestSessionIsBusyWhenItsQueueIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := newFakePool(t, PoolOptions{})
