@@ -28,6 +28,7 @@ def adjust(pandas: Any) -> None:
     """Sets pandas up for print(): called when it is imported."""
     for name, value in _PANDAS.items():
         pandas.set_option(name, value)
+    repr(pandas.DataFrame({"a": [0.5]}))  # imports what formats, before anybody waits for it
 
 
 def text(value: Any) -> str | None:

@@ -151,7 +151,7 @@ class DataFrame:
     def to_string(self, max_rows, min_rows, max_cols, max_colwidth, show_dimensions):
         asked = '%s/%s/%s/%s ' % (max_rows, min_rows, max_cols, max_colwidth)
         return asked.ljust(self.width * (max_colwidth or 1000))
-    def __repr__(self): raise RuntimeError('formats all')
+    def __repr__(self): return 'formats all'
 class Styler:
     def __init__(self, data): self.data = data
     def to_string(self, delimiter): return delimiter.join(['x'] * self.data.shape[0])
