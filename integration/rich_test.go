@@ -132,6 +132,7 @@ var riches = []struct {
 	{name: "a film by steps", code: "for i in range(9): plt.plot([i]); plt.pause(.001)", shown: `png \w+`},
 	{name: "a frame's plot", code: "df.plot().get_title()", value: "''", shown: `png \w+`},
 	{name: "a large figure", code: "plt.figure(figsize=(40, 20)); plt.plot([1]);", shown: `png 12\d\dx6\d\d`, notice: "of 4000x2000 pixels; savefig() and publish() hand over the full one"},
+	{name: "a figure of many square miles", code: "plt.figure(figsize=(1e5, 1e5)); plt.plot([1]);", shown: `png 1\d\d\dx1\d\d\d`, notice: "of 10000000x10000000 pixels"},
 	{name: "a noisy figure", code: "plt.figure(figsize=(15, 15)); plt.imshow(np.random.default_rng(1).random((1500, 1500)));", shown: `jpeg 1\d\d\dx1\d\d\d`, notice: "sent as image/jpeg of "},
 	{name: "a figure with a word far outside", code: "plt.figure(figsize=(4, 3)); plt.text(1e6, 1e6, 'far');", shown: `png 400x300`},
 	{name: "a figure that can't be drawn", code: "plt.title('$\\\\frac{$'); 'kept'", value: "'kept'", notice: "A figure is not shown: ValueError"},
@@ -152,7 +153,9 @@ var riches = []struct {
 	{name: "an image without pixels", code: "Image.new('RGB', (0, 5)).size", value: `\(0, 5\)`},
 	{name: "a sound", code: "from IPython.display import Audio\nAudio(np.sin(np.arange(8000) / 10), rate=8000)", shown: "audio/wav"},
 	{name: "a file that is a picture", code: "import io\nb = io.BytesIO(); Image.new('L', (5000, 4000)).save(b, 'JPEG')\nShow(data=b.getvalue())", shown: "png 1568x1254", notice: "of 5000x4000 pixels"},
-	{name: "a bomb", code: "class Bomb:\n    def _repr_png_(s): return b'\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR\\0\\1\\0\\0\\0\\1\\0\\0' + bytes(99) + b'IEND\\xaeB`\\x82'\n    def __repr__(s): return 'bomb'\nBomb()",
+	{name: "a bomb", code: "import struct, zlib\ndef chunk(kind, data): return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))\n" +
+		"class Bomb:\n    def _repr_png_(s): return b'\\x89PNG\\r\\n\\x1a\\n' + chunk(b'IHDR', struct.pack('>IIBBBBB', 65536, 65536, 1, 0, 0, 0, 0)) + chunk(b'IEND', b'')\n" +
+		"    def __repr__(s): return 'bomb'\nBomb()",
 		value: "bomb", notice: "65536x65536 pixels are too many"},
 }
 

@@ -174,7 +174,7 @@ class Rich:
         plain = bundle.get("text/plain")
         for mime in ("text/markdown", "text/plain", *_METHODS):
             if mime == "text/plain":
-                plain = plain if type(plain) is str else brief.text(value)
+                plain = plain if type(plain) is str else "" if value is None else brief.text(value)
                 shown = "" if _AN_ADDRESS.fullmatch(plain) else plain
             else:
                 shown = self._text(mime, self._form(mime, bundle, value))

@@ -51,8 +51,11 @@ _KINDS = {
 def draw(figure: Any) -> Picture:
     """Draws a matplotlib figure, at a lower dpi if it would be too large."""
     width, height = (float(n) * figure.dpi for n in figure.get_size_inches())
-    scale = min(1.0, MAX_EDGE / max(width, height, 1))
-    data = _save(figure, max(figure.dpi * scale, _DPI if scale < 1 else 0))
+    longest = max(width, height, 1)
+    scale = min(1.0, MAX_EDGE / longest)
+    if scale < 1:  # not too small to be read, and not too large to be drawn
+        scale = max(scale, min(_DPI / figure.dpi, 2 * MAX_EDGE / longest))
+    data = _save(figure, figure.dpi * scale)
     picture = fit(data)
     figure.stale = False  # drawing it has changed its dpi for a moment
     if scale == 1:

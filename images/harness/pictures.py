@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import struct
+import zlib
 from typing import Any, NamedTuple
 
 MAX_BYTES = 1 << 20  # of one picture
@@ -15,6 +16,7 @@ _LOSSLESS = 200 << 10  # bytes up to which a picture without an alpha channel st
 _SMALLER = 0.7  # per try
 _PIXELS = 40_000_000  # more than this would take much of a sandbox's memory
 _HEADER = 1 << 16
+_PNG = b"\x89PNG\r\n\x1a\n"
 
 # What clients can play, and other names for it.
 _SOUNDS = {
@@ -49,7 +51,7 @@ def sniff(data: bytes) -> tuple[str, int, int]:
     One that is broken off is none: some agents cannot go on after a picture
     that cannot be read.
     """
-    if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and b"IEND" in data[-64:]:
+    if data.startswith(_PNG) and data[12:16] == b"IHDR" and _whole(data):
         return ("image/png", *struct.unpack(">II", data[16:24]))
     if data[:6] in (b"GIF87a", b"GIF89a") and data[-64:].rstrip(b"\0").endswith(b";"):
         return ("image/gif", *struct.unpack("<HH", data[6:10]))
@@ -58,6 +60,20 @@ def sniff(data: bytes) -> tuple[str, int, int]:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP" and struct.unpack("<I", data[4:8])[0] + 8 <= len(data):
         return ("image/webp", *_webp(data))
     return "", 0, 0
+
+
+def _whole(data: bytes) -> bool:
+    """Reports whether all chunks of a PNG are there and as they were written."""
+    at = len(_PNG)
+    while at + 12 <= len(data):
+        (size,) = struct.unpack(">I", data[at : at + 4])
+        end = at + 8 + size
+        if data[end : end + 4] != struct.pack(">I", zlib.crc32(memoryview(data)[at + 4 : end])):
+            return False
+        if data[at + 4 : at + 8] == b"IEND":
+            return True
+        at = end + 4
+    return False
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:

@@ -55,6 +55,12 @@ FORMS: dict[str, tuple[str, str, list[str], str]] = {
         "",
     ),
     "a picture that is broken off": (method("_repr_png_", "png()[:-9]", "plain"), "plain", [], "no whole PNG"),
+    "a picture that is damaged": (
+        method("_repr_png_", "png().replace(b'IDAT', b'IDOT')", "plain"),
+        "plain",
+        [],
+        "no whole PNG",
+    ),
     "a picture that is none": (method("_repr_png_", "b'junk'", "plain"), "plain", [], "no whole PNG"),
     "a picture that is a number": (method("_repr_png_", "5", "plain"), "plain", [], "image/png is not shown"),
     "a picture whose method raises": (
@@ -253,6 +259,7 @@ class Display(Case):
         self.assertEqual((reply.text(1), types(reply)), ("text\n5\n[1]\n6\n7\n", ["image/png"]))
         reply = self.shared.run("display({'text/plain': 'p', 'image/png': png()}, raw=True)\ndisplay({'a': 1})")
         self.assertEqual((reply.text(1), types(reply)), ("{'a': 1}\n", ["image/png"]))
+        self.assertEqual(self.shared.run("display({'text/html': '<b>h</b>'}, raw=True)").text(1), "h\n")
 
     def test_pictures_and_prints_keep_their_order(self) -> None:
         reply = self.shared.run("print('a')\ndisplay(P())\nprint('b')\ndisplay(P())\nprint('c')\nP()")

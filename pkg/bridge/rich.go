@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"image"
 	_ "image/gif"  // for image.DecodeConfig
 	_ "image/jpeg" // likewise
@@ -77,17 +78,47 @@ func picture(data []byte) (mime string, width, height int) {
 		return "image/webp", 0, 0
 	}
 	c, format, err := image.DecodeConfig(bytes.NewReader(data))
-	if err != nil || c.Width == 0 || c.Height == 0 || !bytes.Contains(data[len(data)-min(len(data), maxTrailer):], trailers[format]) {
+	if err != nil || c.Width == 0 || c.Height == 0 || !whole(format, data) {
 		return "", 0, 0
 	}
 	return "image/" + format, c.Width, c.Height
 }
 
-// trailers end a picture of each format; without its own, one is broken off.
-var trailers = map[string][]byte{"png": []byte("IEND"), "jpeg": {0xff, 0xd9}, "gif": {';'}}
-
-// maxTrailer is how far before the end of a picture its trailer may be.
+// maxTrailer is how far before the end of a picture its last mark may be.
 const maxTrailer = 64
+
+// whole reports whether nothing of a picture is missing. A PNG also shows
+// whether it is damaged.
+func whole(format string, data []byte) bool {
+	end := data[len(data)-min(len(data), maxTrailer):]
+	switch format {
+	case "png":
+		return chunks(data[8:])
+	case "jpeg":
+		return bytes.Contains(end, []byte{0xff, 0xd9})
+	}
+	return bytes.Contains(end, []byte{';'})
+}
+
+// chunks reports whether those of a PNG are as they were written, up to the last.
+func chunks(data []byte) bool {
+	const frame = 12 // length, type and checksum
+	for len(data) >= frame {
+		size := int64(binary.BigEndian.Uint32(data))
+		if size > int64(len(data)-frame) {
+			return false
+		}
+		body, rest := data[4:8+size], data[8+size:]
+		if crc32.ChecksumIEEE(body) != binary.BigEndian.Uint32(rest) {
+			return false
+		}
+		if string(body[:4]) == "IEND" {
+			return true
+		}
+		data = rest[4:]
+	}
+	return false
+}
 
 // webp reports whether data is a WebP as long as it says.
 func webp(data []byte) bool {

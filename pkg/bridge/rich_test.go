@@ -51,6 +51,8 @@ func TestPicturesAreWhatTheyAreCalled(t *testing.T) {
 		{"a WebP", sandbox.Rich{MIME: "image/webp", Data: encoded("webp", 3, 2)}, "image/webp"},
 		{"a JPEG that is called a PNG", sandbox.Rich{MIME: "image/png", Data: encoded("jpeg", 3, 2)}, "image/jpeg"},
 		{"a PNG that is broken off", sandbox.Rich{MIME: "image/png", Data: encoded("png", 300, 200)[:60]}, "agents can't show it"},
+		{"a PNG that is damaged", sandbox.Rich{MIME: "image/png", Data: bytes.Replace(encoded("png", 300, 200), []byte("IDAT"), []byte("IDOT"), 1)}, "agents can't show it"},
+		{"a PNG whose chunk is longer than all of it", sandbox.Rich{MIME: "image/png", Data: bytes.Replace(encoded("png", 1, 1), []byte("\x00\x0eIDAT"), []byte("\xff\x0eIDAT"), 1)}, "agents can't show it"},
 		{"a JPEG that is broken off", sandbox.Rich{MIME: "image/jpeg", Data: encoded("jpeg", 300, 200)[:700]}, "agents can't show it"},
 		{"a WebP that is broken off", sandbox.Rich{MIME: "image/webp", Data: encoded("webp", 1, 1)[:29]}, "agents can't show it"},
 		{"nothing", sandbox.Rich{MIME: "image/png"}, "agents can't show it"},
@@ -70,12 +72,12 @@ func TestPicturesAreWhatTheyAreCalled(t *testing.T) {
 }
 
 func TestPicturesHaveALimit(t *testing.T) {
-	big := sandbox.Rich{MIME: "image/png", Data: append(make([]byte, 0, 3<<20), encoded("png", 1, 1)...)}
-	big.Data = append(big.Data[:len(big.Data)-12], make([]byte, 3<<20-len(big.Data))...)
-	big.Data = append(big.Data, "\x00\x00\x00\x00IEND\xaeB\x60\x82"...)
+	big := sandbox.Rich{MIME: "image/gif", Data: encoded("gif", 1, 1)}
+	big.Data = append(big.Data[:len(big.Data)-1], make([]byte, 3<<20-len(big.Data))...)
+	big.Data = append(big.Data, ';')
 	got := shown(t, newest.result(sandbox.Result{Status: "ok", Rich: []sandbox.Rich{big, big, {MIME: "image/gif", Data: encoded("gif", 1, 1)}}}))
-	want := []string{"image/png", "image/gif",
-		"[bridged] image/png of 3145728 bytes was left out: a result has at most 4194304 bytes of pictures; draw it smaller or with a lower dpi"}
+	want := []string{"image/gif", "image/gif",
+		"[bridged] image/gif of 3145728 bytes was left out: a result has at most 4194304 bytes of pictures; draw it smaller or with a lower dpi"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -86,4 +88,22 @@ func TestPicturesHaveALimit(t *testing.T) {
 	if got := shown(t, newest.result(sandbox.Result{Status: "ok", Rich: many})); len(got) != maxRich+1 || !strings.HasPrefix(got[maxRich], "[bridged] 4 pictures were left out") {
 		t.Errorf("got %q", got)
 	}
+}
+
+// No data of a sandbox's makes the look at it fail, and what passes has a size
+// that another look finds too.
+func FuzzPicture(f *testing.F) {
+	for _, format := range []string{"png", "jpeg", "gif", "webp"} {
+		f.Add(encoded(format, 3, 2))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		mime, width, height := picture(data)
+		if mime == "" || mime == "image/webp" {
+			return
+		}
+		c, format, err := image.DecodeConfig(bytes.NewReader(data))
+		if err != nil || "image/"+format != mime || c.Width != width || c.Height != height {
+			t.Errorf("got %s of %dx%d, want %s of %dx%d, %v", mime, width, height, format, c.Width, c.Height, err)
+		}
+	})
 }
