@@ -37,6 +37,7 @@ func TestLongRuns(t *testing.T) {
 			t.Run("its own time limit ends the run", func(t *testing.T) { testLateTimeout(t, h) })
 			t.Run("with a token there is progress, and without none", func(t *testing.T) { testProgress(t, h) })
 			t.Run("an agent that is killed takes its run with it", func(t *testing.T) { testKilledShim(t, h, d, r) })
+			t.Run("an agent that was suspended gets its answer", func(t *testing.T) { testSuspendedShim(t, h, d) })
 			a := h.agent(t, h.dir)
 			a.late("while True: pass", 3600)
 			d.stop(t, syscall.SIGTERM)
@@ -218,4 +219,28 @@ func testKilledShim(t *testing.T, h *home, d *daemon, r *engines.Running) {
 		list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelSandbox: mine.Pythons[0].Sandbox})
 		return err == nil && len(list) == 0
 	})
+}
+
+func testSuspendedShim(t *testing.T, h *home, d *daemon) {
+	a := h.agent(t, h.dir)
+	a.run("x = 1")
+	s := d.status(t)
+	pid := s.Sessions[len(s.Sessions)-1].PID
+	answer := make(chan string, 1)
+	go func() { answer <- text(a.call(map[string]any{"code": "import time; time.sleep(0.5); x + 1"})) }()
+	d.until(t, "the code runs", func() bool { return running(d.status(t)) == 1 })
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	d.until(t, "the code has ended", func() bool { return running(d.status(t)) == 0 })
+	time.Sleep(time.Second)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answer; got != "2" {
+		t.Errorf("got %q, want 2", got)
+	}
+	if got := a.run("x"); got != "1" {
+		t.Errorf("afterwards x is %s, want 1", got)
+	}
 }

@@ -228,7 +228,7 @@ func (d *daemon) describeEngine(s *ops.Status) {
 		CgroupVersion: info.CgroupVersion, Endpoint: info.Endpoint, Image: string(d.conf.Sandbox.Image), Degraded: p.Degraded,
 	}
 	s.Pool = ops.Pool{
-		Target: p.Target, Max: p.Max, Warm: p.Warm, Leased: p.Leased, Creating: p.Creating, Failures: p.Failures, Error: p.LastError,
+		Target: p.Target, Max: p.Max, Limit: p.Limit, Warm: p.Warm, Leased: p.Leased, Creating: p.Creating, Failures: p.Failures, Error: p.LastError,
 	}
 	for _, v := range p.Sandboxes {
 		s.Sandboxes = append(s.Sandboxes, describeSandbox(v))

@@ -68,8 +68,8 @@ func printStatus(w io.Writer, s ops.Status, asJSON bool) error {
 	for _, d := range s.Engine.Degraded {
 		fmt.Fprintf(t, "degraded\t%s\n", d)
 	}
-	fmt.Fprintf(t, "pool\t%d of %d warm, %d in use, %d being made, at most %d\n",
-		s.Pool.Warm, s.Pool.Target, s.Pool.Leased, s.Pool.Creating, s.Pool.Max)
+	fmt.Fprintf(t, "pool\t%d of %d warm, %d in use, %d being made; %s\n",
+		s.Pool.Warm, s.Pool.Target, s.Pool.Leased, s.Pool.Creating, s.Pool.Limit)
 	for _, v := range s.Sandboxes {
 		fmt.Fprintf(t, "sandbox\t%s  %s  %s old  %s\n", v.ID[:min(8, len(v.ID))], v.State, age(v.Since), describeHold(v))
 	}
@@ -78,7 +78,7 @@ func printStatus(w io.Writer, s ops.Status, asJSON bool) error {
 			v.ID, or(v.Client, "unknown client"), v.PID, v.Cwd, v.Calls, v.Running, age(v.Since))
 		for _, p := range v.Pythons {
 			fmt.Fprintf(t, "\t%s  %s  %d calls, %d running, %s old%s\n",
-				pythonName(p.Name), p.State, p.Calls, p.Running, age(p.Since), idleFor(p))
+				pythonName(p.Name), whereIn(p), p.Calls, p.Running, age(p.Since), idleFor(p))
 		}
 	}
 	for _, v := range s.Servers {
@@ -93,6 +93,14 @@ func pythonName(name string) string {
 		return "default"
 	}
 	return strconv.Quote(name)
+}
+
+// whereIn tells the state and the sandbox, if there is one.
+func whereIn(p ops.Python) string {
+	if p.Sandbox == "" {
+		return p.State
+	}
+	return fmt.Sprintf("%s in sandbox %s", p.State, p.Sandbox[:min(8, len(p.Sandbox))])
 }
 
 func idleFor(p ops.Python) string {

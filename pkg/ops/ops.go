@@ -59,6 +59,7 @@ type Engine struct {
 type Pool struct {
 	Target   int    `json:"target"`
 	Max      int    `json:"max"`
+	Limit    string `json:"limit"` // in words: how many there may be, and what setting says so
 	Warm     int    `json:"warm"`
 	Leased   int    `json:"leased"`
 	Creating int    `json:"creating"`

@@ -73,7 +73,8 @@ type Pool struct {
 
 // PoolStatus is a snapshot of a [Pool].
 type PoolStatus struct {
-	Target, Max            int // Max is what the memory allows, too
+	Target, Max            int    // Max is what the memory allows, too
+	Limit                  string // in words: how many there may be, and what says so
 	Warm, Leased, Creating int
 	Failures               int      // launches failed in a row
 	LastError              string   // of the last launch, "" if it worked
@@ -337,9 +338,9 @@ func (p *Pool) retry() {
 func (p *Pool) Status() PoolStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	most, _ := p.limit()
+	most, words := p.limit()
 	st := PoolStatus{
-		Target: p.opts.Warm, Max: most,
+		Target: p.opts.Warm, Max: most, Limit: words,
 		Warm: len(p.warm), Leased: len(p.leased), Creating: p.creating, Failures: p.failures,
 		Sandboxes: p.sandboxesLocked(),
 	}

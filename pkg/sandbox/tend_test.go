@@ -321,8 +321,8 @@ func TestAFullPoolEndsTheIdleSessionThatWasUnusedForLongest(t *testing.T) {
 func TestAFullPoolRefusesWhenAllSessionsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := newFakePool(t, PoolOptions{Max: 32, Each: 512 << 20, Memory: func() int64 { return 1200 << 20 }})
-		if st := p.Status(); st.Max != 2 {
-			t.Errorf("at most %d sandboxes, want 2", st.Max)
+		if st := p.Status(); st.Max != 2 || st.Limit != "2 of 512 MiB each are allowed (pool.memory is 1200 MiB)" {
+			t.Errorf("at most %d sandboxes (%s), want 2", st.Max, st.Limit)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
