@@ -52,7 +52,7 @@ class Files:
         self._pid = getpid()
         self._base = ""  # of the addresses
         self._folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", "bridged", "files")
-        self._kernel = {_device("/proc"), _device("/sys")}
+        self._kernel = {_device("/proc/self"), _device("/sys/kernel")}
         self._lock = threading.Lock()  # guards the fields below
         self._numbers: dict[str, int] = {}  # by name
         self._paths: dict[int, str] = {}
