@@ -89,6 +89,22 @@ def form(value: Any) -> Any:
     return type.__getattribute__(type(value), "__repr__")
 
 
+def lineage(value: Any) -> list[tuple[str, str]]:
+    """The classes of value, as the package and the name of each.
+
+    That is how values of libraries are told here, which imports none.
+    """
+    found = []
+    for base in type.mro(type(value)):
+        try:
+            module, name = base.__module__, base.__name__
+        except Exception:
+            continue  # its metaclass has its own idea of names
+        if type(module) is str and type(name) is str:
+            found.append((module.partition(".")[0], name))
+    return found
+
+
 class _Estimate:
     """What may still be shown of a value whose text is to be exact."""
 

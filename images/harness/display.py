@@ -13,7 +13,6 @@ from typing import Any, Callable
 
 from . import brief, figures, markup, pictures, tables
 from .brief import cut as cut
-from .wire import TooLarge
 
 # Bounds on what one run may show, in number and in bytes. The daemon has the
 # same (pkg/bridge/rich.go).
@@ -76,7 +75,7 @@ class Rich:
         library = figures.kind(value)
         if library:
             return self._figure(value, library)
-        if _is_image(value) and self._image(value):
+        if ("PIL", "Image") in brief.lineage(value) and self._image(value):
             return None
         return self._protocol(value)
 
@@ -149,11 +148,7 @@ class Rich:
             return False
         self._flush()
         frame = {"t": "rich", "run": self.run, "mime": mime, "data": base64.b64encode(data).decode()}
-        try:
-            self._send(frame)
-        except TooLarge as e:
-            self.note(f"A picture is left out: {e}.")
-            return False
+        self._send(frame)
         self.count += 1
         self.total += len(data)
         return True
@@ -208,7 +203,7 @@ class Rich:
                 data = given[0] if given else None
             if data is not None:
                 yield mime, data
-        if any(base.__name__ == "Audio" for base in type.mro(type(value))):  # IPython's has a form in HTML alone
+        if any(name == "Audio" for _, name in brief.lineage(value)):  # IPython's has a form in HTML alone
             kind, samples = getattr(value, "mimetype", None), getattr(value, "data", None)
             if type(kind) is str and samples is not None:
                 yield kind, samples
@@ -246,10 +241,6 @@ class Rich:
         if method == "_ipython_display_":
             return (given,)
         return None if given is None else given if type(given) is tuple and given else (given,)
-
-
-def _is_image(value: Any) -> bool:
-    return any(b.__name__ == "Image" and b.__module__ == "PIL.Image" for b in type.mro(type(value)))
 
 
 def _has(kind: type, method: str) -> bool:

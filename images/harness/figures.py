@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Any
 
+from .brief import lineage
 from .pictures import MAX_EDGE, Picture, Unusable, fit
 
 _DPI = 10  # below this nothing can be read
@@ -32,12 +33,7 @@ def lend_fonts(matplotlib: Any) -> None:
 
 def kind(value: Any) -> str:
     """Which library's figure value is: matplotlib, animation, plotly, altair, or "" for none."""
-    for base in type.mro(type(value)):
-        module = base.__module__
-        known = _KINDS.get((module.partition(".")[0] if type(module) is str else "", base.__name__))
-        if known:
-            return known
-    return ""
+    return next((_KINDS[name] for name in lineage(value) if name in _KINDS), "")
 
 
 _KINDS = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from .brief import cut
+from .brief import cut, lineage
 
 MAX_TABLE = 6000  # characters
 MAX_ROWS = 1000  # whatever the code has set pandas to
@@ -33,21 +33,13 @@ def adjust(pandas: Any) -> None:
 
 def text(value: Any) -> str | None:
     """The text for a table or an array, None if value is neither or resists."""
-    make = _maker(type(value))
+    make = next((_MAKERS[name] for name in lineage(value) if name in _MAKERS), None)
     if make is None:
         return None
     try:
         return make(value)
     except Exception:
         return None  # its repr() shows it, or says what is wrong
-
-
-def _maker(kind: type) -> Callable[[Any], str | None] | None:
-    for base in type.mro(kind):
-        module, name = base.__module__, base.__name__
-        if type(module) is str and (module.partition(".")[0], name) in _MAKERS:
-            return _MAKERS[module.partition(".")[0], name]
-    return None
 
 
 def _frame(frame: Any) -> str:

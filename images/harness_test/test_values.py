@@ -37,6 +37,17 @@ VALUES = {
         "class C:\n    @property\n    def __class__(s): 1/0\n    def __repr__(s): return 'C'\nC()",
         "C",
     ),
+    "a class whose name and module raise": (
+        "class M(type):\n    @property\n    def __name__(c): 1/0\n    @property\n    def __module__(c): 1/0\n"
+        "class C(metaclass=M):\n    def __repr__(s): return 'C'\nC()",
+        "C",
+    ),
+    "a mock": (
+        "import unittest.mock\nm = unittest.mock.MagicMock()\nm.__repr__ = lambda s: 'mock'\nm",
+        "mock",
+    ),
+    "a module": ("import types\ntypes.ModuleType('m')", "<module 'm'>"),
+    "an exception": ("ValueError('v')", "ValueError('v')"),
     "a text of a class with methods of its own": (
         "class S(str):\n    def __len__(s): 1/0\n    def __repr__(s): return S('s')\nS()",
         "s",

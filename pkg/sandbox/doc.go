@@ -93,7 +93,7 @@
 //	output     run (0: none), parts [[1 or 2, text]] (stdout or stderr, in the
 //	           order written), cut (bytes left out before them), background
 //	           (written by what an earlier run left running)
-//	rich       run, mime, data (base64)
+//	rich       run, mime, data (base64); 64 and 32 MiB of a run are kept
 //	rpc        id (rising from 1), method, params; the methods are in pkg/proxy
 //	cancel     id of an rpc whose answer is no longer wanted
 //	file       run, file (a number from 1; the same for the same name), name, mime,
