@@ -16,6 +16,7 @@ import codecs
 import io
 import os
 import select
+import sys
 import threading
 import time
 from contextvars import ContextVar
@@ -69,6 +70,17 @@ def _widen(fd: int) -> None:
         pass  # over the user's allowance: the default size works too
 
 
+def _unbuffer() -> None:
+    """Makes C's own stdout pass on at once what it gets, in step with Python's."""
+    try:
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 2, 0)  # _IONBF
+    except Exception:
+        pass  # an image may lack any part of ctypes: then it comes when a buffer is full
+
+
 class Stream(io.BufferedIOBase):
     """The bytes layer below sys.stdout and sys.stderr."""
 
@@ -119,6 +131,7 @@ class Capture:
         for p in self._pipes:
             os.dup2(p.write_fd, p.stream)
             os.close(p.write_fd)
+        _unbuffer()
         self.renew()
         threading.Thread(target=self._pump, name="bridged-output", daemon=True).start()
 
@@ -131,6 +144,8 @@ class Capture:
         """Makes fresh sys.stdout and sys.stderr objects."""
         self.stdout = self._text(1, "<stdout>")
         self.stderr = self._text(2, "<stderr>")
+        # What prints around a redirection prints here too, and not into a buffer of its own.
+        sys.__stdout__, sys.__stderr__ = self.stdout, self.stderr  # type: ignore[misc]
 
     def _text(self, number: int, name: str) -> io.TextIOWrapper:
         raw = Stream(self.write, number, name)

@@ -122,10 +122,10 @@ class Kept:
     def _notice(self) -> str:
         if not self._path:
             return ""
-        if self._trouble and (not self._written or self._trouble == os.strerror(2)):
-            return f"This call printed {self._size} bytes; no file keeps them ({self._path}: {self._trouble})."
+        why = self._trouble or "there is no room for more"
+        if not self._written or self._trouble == os.strerror(2):
+            return f"This call printed {self._size} bytes; no file keeps them ({self._path}: {why})."
         if self._written < self._size:
-            why = self._trouble or "there is no room for more"
             some = f"The first {self._written} of {self._size} bytes"
             return f"{some} that this call printed are in {self._path} ({why})."
         return f"All {self._size} bytes that this call printed are in {self._path}: read the parts that you need."

@@ -119,14 +119,13 @@ class Shared:
 
 
 def _start(data: bytes) -> int:
-    """Where to begin a text whose start is gone: at a line, if one begins soon.
+    """Where to begin a text whose start is gone: at a line or a state of a bar, if one begins soon.
 
     Else behind a few bytes, in which the escape sequence that was torn ends.
     """
-    for end in (b"\n", b"\r"):
-        at = data.find(end, 0, _SOON) + 1
-        if at:
-            return at
+    at = data.find(b"\n", 0, _SOON) + 1 or data.find(b"\r", 0, _SOON) + 1
+    if at:
+        return at if data[at - 1] == 0x0A else at - 1
     at = _TORN
     for found in _ESCAPE.finditer(data, 0, _SOON):
         if found.start() < at < found.end():

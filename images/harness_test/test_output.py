@@ -23,6 +23,14 @@ class Output(Case):
         self.assertEqual((reply.text(1), reply.text(2)), ("p1\nw1\ns1\nc1\np3", "w2\ns2\np2\n"))
         self.assertEqual(self.shared.junk, [])
 
+    def test_partial_lines_of_all_levels_keep_their_order(self) -> None:
+        reply = self.shared.run(
+            "import ctypes, os, sys\nlibc = ctypes.CDLL(None)\nfor i in range(3):\n"
+            "    print('py', end=' '); libc.printf(b'printf %d ', i); os.write(1, b'fd ')\n"
+            "    os.system(\"printf 'sh '\"); sys.__stdout__.write('raw ')"
+        )
+        self.assertEqual(reply.text(), "".join(f"py printf {i} fd sh raw " for i in range(3)))
+
     def test_both_streams_at_full_speed(self) -> None:
         reply = self.shared.run(
             "import sys, subprocess\n"
@@ -73,7 +81,7 @@ class Output(Case):
     def test_tails_begin_where_a_reader_can(self) -> None:
         table: dict[str, tuple[str, str]] = {
             "at a line": ("'line of text\\n' * 10_000", "line of text\n"),
-            "at a state of a bar": ("'\\r50%|####' * 10_000", "50%|####"),
+            "at a state of a bar": ("'\\r50%|####' * 10_000", "\r50%|####"),
             "behind a colour": ("'\\x1b[38;5;208mword\\x1b[0m' * 10_000", "word"),
             "anywhere in one long word": ("'0123456789' * 10_000", "0"),
         }

@@ -78,8 +78,9 @@ func remove(pieces []Output, i int) []Output {
 // merge makes p, which came right after o, part of o if that may be.
 func (o *Output) merge(p Output) bool {
 	switch {
-	case o.Text == "" && p.Text == "":
+	case o.Text == "" && (p.Text == "" || o.like(p)):
 		o.Cut += p.Cut
+		o.Text = p.Text
 		return true
 	case p.Cut == 0 && o.like(p) && len(o.Text) < maxMerged:
 		o.Text += p.Text

@@ -76,7 +76,7 @@ func (s *screen) clear() {
 
 // update takes a piece of the stream, and returns what it changes.
 func (s *screen) update(o Output) Output {
-	if o.Cut > 0 {
+	if o.Cut > 0 && !s.goesOn(o.Text) {
 		s.clear() // the start of what follows is missing
 	}
 	if s.appending() && s.decoder.ground() && plain(o.Text) {
@@ -87,6 +87,13 @@ func (s *screen) update(o Output) Output {
 	s.decoder.write(o.Text)
 	o.Text, o.Back = s.changes()
 	return o
+}
+
+// goesOn reports whether text, before which something is missing, is another
+// state of the bar in the cursor's row.
+func (s *screen) goesOn(text string) bool {
+	s.decoder.reset()
+	return strings.HasPrefix(text, "\r") && s.rows[s.at].redrawn
 }
 
 // appending reports whether text would go behind all that is there.

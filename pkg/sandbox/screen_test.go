@@ -192,6 +192,20 @@ func TestScreenBeginsAnewAfterACut(t *testing.T) {
 	}
 }
 
+func TestABarGoesOnAfterACut(t *testing.T) {
+	s := newScreen()
+	r := NewRecord(1 << 20)
+	for _, o := range []Output{
+		{Stream: Stdout, Text: "begin\n\r10%|#  |"}, {Stream: Stdout, Text: "\r20%|#"}, {Stream: Stdout, Cut: 1000, Text: "\r98%|##"}, {Stream: Stdout, Cut: 10, Text: "\r99%|###|"},
+	} {
+		r.Add(s.update(o))
+	}
+	want := []Output{{Stream: Stdout, Text: "begin\n"}, {Stream: Stdout, Cut: 1010, Text: "99%|###|"}}
+	if diff := cmp.Diff(want, r.Take()); diff != "" {
+		t.Errorf("pieces (-want +got):\n%s", diff)
+	}
+}
+
 // A bar on stderr stands where it was drawn last, so that prints on stdout
 // come in the order in which they were made, and unbroken.
 func TestBarsGoWithTheLinesBetween(t *testing.T) {
