@@ -25,6 +25,10 @@ class Start(Case):
         self.assertIsInstance(ready["json"], float)
         self.assertIn("No module named 'no_such_module'", ready["no_such_module"])
 
+    def test_garbage_collections_do_not_look_at_what_was_imported(self) -> None:
+        h = self.harness(imports=["json"])
+        self.assertGreater(int(h.run("import gc; gc.get_freeze_count()").value or 0), 1000)
+
     def test_modules_are_packed_by_the_daemon_in_an_order_that_works(self) -> None:
         path = os.path.join(os.path.dirname(__file__), "..", "harness.go")
         with open(path, encoding="utf-8") as f:
