@@ -31,11 +31,12 @@ func TestFiles(t *testing.T) {
 			source := makeSource(t, r)
 			out := filepath.Join(t.TempDir(), "out")
 			h := onEngine(t, r, "MCP_BRIDGE_OUTPUT_DIR="+out, "MCP_BRIDGE_OUTPUT_MAX_BYTES=30m",
-				"MCP_BRIDGE_MOUNTS="+source+":/data,"+source+"/one.txt:/one.txt", "MCP_BRIDGE_TMP=60m", "MCP_BRIDGE_WORKSPACE=100m")
+				"MCP_BRIDGE_MOUNTS="+source+":/data,"+source+"/one.txt:/one.txt", "MCP_BRIDGE_PAUSE_AFTER=1s", "MCP_BRIDGE_TMP=60m", "MCP_BRIDGE_WORKSPACE=100m")
 			d := h.serve(t)
 			d.ready(t)
 			t.Run("what is published can be listed and read", func(t *testing.T) { testPublish(t, h) })
 			t.Run("a file is read while code runs", func(t *testing.T) { testReadWhileRunning(t, h) })
+			t.Run("a paused sandbox is woken to be read", func(t *testing.T) { testReadWhilePaused(t, h, d, r) })
 			t.Run("files that change or go", func(t *testing.T) { testFilesGo(t, h) })
 			t.Run("what is no plain file is refused", func(t *testing.T) { testNoPlainFile(t, h) })
 			t.Run("files are their agent's alone", func(t *testing.T) { testFilesArePrivate(t, h) })
@@ -192,6 +193,18 @@ func testReadWhileRunning(t *testing.T, h *home) {
 	list, err := a.ListResources(context.Background(), mcp.ListResourcesRequest{})
 	if err != nil || !strings.HasSuffix(list.Resources[len(list.Resources)-1].URI, "/other.txt") {
 		t.Errorf("resources of two sessions: got %+v, %v", list, err)
+	}
+}
+
+func testReadWhilePaused(t *testing.T, h *home, d *daemon, r *engines.Running) {
+	d.until(t, "the other agents are gone", func() bool { return len(d.status(t).Sessions) == 0 })
+	a := h.agent(t, h.dir)
+	uri := a.publish("publish(b'asleep', 'f.txt')")[0].URI
+	if r.Name != engines.Rootless { // on cgroups v1 it can't pause
+		d.until(t, "the session is paused", func() bool { return d.python(t, "").State == "paused" })
+	}
+	if data, _, err := a.read(uri); err != nil || string(data) != "asleep" {
+		t.Errorf("got %q, %v", data, err)
 	}
 }
 

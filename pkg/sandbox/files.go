@@ -348,6 +348,22 @@ func addFile(list []File, file File) []File {
 	return append(list, file)
 }
 
+// maxLost bounds the names of files that a notice tells.
+const maxLost = 10
+
+// loseFiles tells that what a run has published went with its sandbox.
+func (r *Result) loseFiles() {
+	if len(r.Files) == 0 {
+		return
+	}
+	var names []string
+	for _, f := range r.Files[:min(len(r.Files), maxLost)] {
+		names = append(names, f.Name)
+	}
+	r.Notices = append(r.Notices, fmt.Sprintf("Files that this call published are gone with the sandbox (%d): %s.", len(r.Files), strings.Join(names, ", ")))
+	r.Files = nil
+}
+
 // Watch has changed called when Files may return something else. Call it before
 // the first run. changed must not block.
 func (s *Session) Watch(changed func()) {

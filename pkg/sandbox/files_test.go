@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/bridged/bridged/pkg/runtime/enginetest"
 )
 
 // announce publishes a file of a fake harness, in no run.
@@ -292,6 +295,27 @@ func TestAddressesAreASandboxsOwn(t *testing.T) {
 	})
 }
 
+// BenchmarkReadingAFile reads 10 MB out of the real harness.
+func BenchmarkReadingAFile(b *testing.B) {
+	e := enginetest.NewMemory(b, enginetest.Options{})
+	o := localOptions(b)
+	o.Spec.Image = enginetest.MemoryImage
+	s, err := Launch(b.Context(), e, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	const size = 10_000_000
+	s.Run(b.Context(), Request{Code: "import os; publish(os.urandom(10_000_000), 'ten.bin')", Timeout: time.Minute}, nil)
+	uri := s.Files()[0].URI
+	b.SetBytes(size)
+	for b.Loop() {
+		if f, err := s.CopyFile(b.Context(), io.Discard, uri, size); err != nil || f.Size != size {
+			b.Fatalf("got %+v, %v", f, err)
+		}
+	}
+}
+
 // A session tells of changes, and its files go with its sandbox.
 func TestASessionsFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -303,6 +327,9 @@ func TestASessionsFiles(t *testing.T) {
 				case !ok:
 					return 0
 				case f.Code == "die":
+					return 7
+				case f.Code == "publish and die":
+					h.line(`{"t":"file","run":%d,"file":1,"name":"f","size":1}`, f.Run)
 					return 7
 				}
 				h.line(`{"t":"file","run":%d,"file":1,"name":"f","size":1}`, f.Run)
@@ -343,13 +370,19 @@ func TestASessionsFiles(t *testing.T) {
 		if second := run("publish"); second == "" || second == first {
 			t.Errorf("in a new sandbox at %s, first at %s", second, first)
 		}
+		res, err := s.Run(t.Context(), Request{Code: "publish and die"}, nil)
+		if err != nil || res.Status != StatusLost || len(res.Files) != 0 {
+			t.Errorf("a run that took its file along: got %+v, %v", res, err)
+		}
+		expectContains(t, "notices", strings.Join(res.Notices, "\n"), "gone with the sandbox (1): f.")
+		run("publish")
 		if err := s.Reset(t.Context()); err != nil || s.Files() != nil {
 			t.Errorf("after a reset: %v, files %+v", err, s.Files())
 		}
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if diff := cmp.Diff([]int{1, 1, 0, 1, 0}, changes); diff != "" {
+		if diff := cmp.Diff([]int{1, 1, 0, 1, 1, 0, 1, 0}, changes); diff != "" {
 			t.Errorf("files at each change (-want +got):\n%s", diff)
 		}
 	})

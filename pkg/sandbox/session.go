@@ -107,6 +107,7 @@ func (s *Session) Run(ctx context.Context, req Request, onOutput func(Output)) (
 	switch {
 	case res.StateLost != "":
 		s.drop(sb)
+		res.loseFiles()
 	case res.Status == StatusTimeout, res.Status == StatusInterrupted:
 		res.Notices = append(res.Notices, s.kept())
 	}
