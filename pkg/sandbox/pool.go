@@ -68,6 +68,7 @@ type Pool struct {
 	sessions map[*Session]struct{}
 	noPause  string    // why the engine can't pause a container; "" if it can
 	noPauses time.Time // when it was asked last
+	refusals int       // to pause, in a row
 	closed   bool
 }
 

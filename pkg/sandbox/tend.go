@@ -17,6 +17,10 @@ const (
 	// pauseRetry is how long an engine that refused to pause is not asked
 	// again.
 	pauseRetry = 10 * time.Minute
+
+	// pauseRefusals is how many refusals in a row mean that the engine can't
+	// pause at all. One may be of a container that is just ending.
+	pauseRefusals = 2
 )
 
 // enroll lets the pool look after a session's sandbox, until dismiss.
@@ -123,14 +127,17 @@ func (p *Pool) notePause(err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := p.noPause
-	p.noPause = ""
-	if refused != nil {
-		p.noPause, p.noPauses = refused.Msg, time.Now()
+	if refused == nil {
+		p.noPause, p.refusals = "", 0
+		return
 	}
-	if p.noPause != "" && before == "" {
+	if p.refusals++; p.refusals < pauseRefusals {
+		return
+	}
+	if p.noPause == "" {
 		p.opts.Logger.Warn().Err(err).Msg("idle sandboxes are not paused")
 	}
+	p.noPause, p.noPauses = refused.Msg, time.Now()
 }
 
 // pause stops the container's processes, unless busy says that they are needed
@@ -144,6 +151,9 @@ func (s *Sandbox) pause(busy func() bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
 	defer cancel()
 	err := s.engine.Pause(ctx, s.container)
+	if _, refused := errors.AsType[*runtime.EngineError](err); refused && s.engine.Unpause(ctx, s.container) == nil {
+		err = s.engine.Pause(ctx, s.container) // somebody else had paused it: now it is ours to resume
+	}
 	if err == nil || ctx.Err() != nil { // one that we gave up on may come yet
 		s.setFrozen(true)
 	}

@@ -135,11 +135,15 @@ func TestNothingIsPausedOrEndedUnlessAsked(t *testing.T) {
 func TestAnEngineThatCannotPauseIsNotAskedAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, e := newFakePool(t, PoolOptions{PauseAfter: time.Minute})
-		e.Fail("pause", 1, &runtime.EngineError{Op: "pause", Status: 500, Msg: "cannot pause rootless containers with cgroup V1"})
+		e.Fail("pause", pauseRefusals, &runtime.EngineError{Op: "pause", Status: 500, Msg: "cannot pause rootless containers with cgroup V1"})
 		s := NewSession(p, SessionOptions{})
 		defer s.Close()
 		mustRun(t, s, "1")
-		time.Sleep(2 * time.Minute)
+		time.Sleep(90 * time.Second)
+		if got := p.Status().Degraded; len(got) != 0 {
+			t.Errorf("degraded after one refusal: got %q", got)
+		}
+		time.Sleep(time.Minute)
 		expectState(t, s, StateIdle)
 		want := "idle sandboxes are not paused: cannot pause rootless containers with cgroup V1"
 		if got := p.Status().Degraded; len(got) != 1 || got[0] != want {
@@ -206,6 +210,25 @@ func TestAContainerPausedFromOutside(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.Join(mustRun(t, s, "1"), ";"); got != told+"before it could run this code, and has been resumed." {
+				t.Errorf("got notices %q", got)
+			}
+		})
+	})
+	t.Run("while idle is taken over", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			p, e := newFakePool(t, PoolOptions{PauseAfter: time.Minute})
+			s := NewSession(p, SessionOptions{})
+			defer s.Close()
+			mustRun(t, s, "1")
+			if err := e.Pause(t.Context(), s.Sandbox().container); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+			expectState(t, s, StatePaused)
+			if got := p.Status().Degraded; len(got) != 0 {
+				t.Errorf("degraded: got %q, though the engine can pause", got)
+			}
+			if got := mustRun(t, s, "1"); len(got) != 0 {
 				t.Errorf("got notices %q", got)
 			}
 		})
