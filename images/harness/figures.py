@@ -31,6 +31,19 @@ def lend_fonts(matplotlib: Any) -> None:
         shutil.copytree(folder, matplotlib.get_cachedir(), copy_function=shutil.copyfile, dirs_exist_ok=True)
 
 
+def say_once(font_manager: Any) -> None:
+    """Lets each complaint about a font that is missing through once, instead of for each word drawn."""
+    seen: set[str] = set()
+
+    def first(record: Any) -> bool:
+        message = record.getMessage()
+        known = message in seen
+        seen.add(message)
+        return not known
+
+    font_manager._log.addFilter(first)
+
+
 def kind(value: Any) -> str:
     """Which library's figure value is: matplotlib, animation, plotly, altair, or "" for none."""
     return next((_KINDS[name] for name in lineage(value) if name in _KINDS), "")

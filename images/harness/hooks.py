@@ -22,6 +22,7 @@ class Hooks:
         """Makes what is imported from now on use the methods here."""
         adjust = {
             "matplotlib": figures.lend_fonts,
+            "matplotlib.font_manager": figures.say_once,
             "matplotlib.pyplot": _setting("show", self.show),
             "pandas": tables.adjust,
             "matplotlib.figure": lambda module: _setting("show", self.show_value)(module.Figure),

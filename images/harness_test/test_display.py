@@ -190,6 +190,7 @@ class Chart(TopLevelMixin):
 """,
     "matplotlib/__init__.py": "def get_cachedir(): return __import__('os').environ['MPLCONFIGDIR']",
     "../prefix/share/bridged/matplotlib/fontlist.json": "{}",
+    "matplotlib/font_manager.py": "import logging\n_log = logging.getLogger(__name__)",
     "matplotlib/figure.py": """
 class Figure:
     dpi, size = 100, (6.4, 4.8)
@@ -324,6 +325,12 @@ class Display(Case):
     def test_matplotlib_finds_the_fonts_of_the_image(self) -> None:
         self.shared.run("import matplotlib")
         self.assertTrue(os.path.exists(os.path.join(self.shared.dir, "fontlist.json")))
+
+    def test_fonts_are_missed_once(self) -> None:
+        reply = self.shared.run(
+            "import matplotlib.font_manager as f\nfor i in range(99): f._log.warning('no font %s', 'ab'[i % 2])"
+        )
+        self.assertEqual(reply.text(2), "no font a\nno font b\n")
 
     def test_large_figure_is_drawn_smaller(self) -> None:
         reply = self.shared.run("import matplotlib.pyplot as plt\nf = plt.figure(); f.size = (32, 16); f")
