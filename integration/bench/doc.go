@@ -1,3 +1,5 @@
+//go:build integration
+
 // Command bench measures bridged beside what it is compared with, in one run
 // on one real engine, prints a table and writes out/bench.json.
 //
