@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 const (
@@ -59,7 +60,7 @@ func (f *frameReader) next() ([]byte, error) {
 			return part[:len(part)-1], nil // the common case: no copy
 		}
 		if !long {
-			f.buf = append(f.buf, part...)
+			f.add(part)
 		}
 		switch {
 		case err == nil && long:
@@ -70,6 +71,15 @@ func (f *frameReader) next() ([]byte, error) {
 			return nil, err // what is left of a last line is no frame
 		}
 	}
+}
+
+// add appends to the line at hand. The buffer doubles: append's smaller steps
+// would leave several times a long line's size as garbage.
+func (f *frameReader) add(part []byte) {
+	if need := len(f.buf) + len(part); need > cap(f.buf) {
+		f.buf = slices.Grow(f.buf, min(max(2*cap(f.buf), need), f.max+1)-len(f.buf))
+	}
+	f.buf = append(f.buf, part...)
 }
 
 // An inFrame is any frame from the harness; which fields count depends on T.

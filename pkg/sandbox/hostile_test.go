@@ -151,6 +151,24 @@ func TestHostileHarnessMemory(t *testing.T) {
 	}
 }
 
+// TestTimeLimitHoldsWhenNobodyReads lets a sandbox make calls that are refused,
+// and read none of the answers.
+func TestTimeLimitHoldsWhenNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := launchFake(t, func(h *fakeHarness) int {
+			h.until("run")
+			for h.ctx.Err() == nil {
+				h.line(`{"t":"rpc","id":1,"method":"m","params":{}}`)
+			}
+			return 0
+		})
+		res := s.Run(t.Context(), Request{Code: "flood", Timeout: time.Second}, nil)
+		if most := time.Second + interruptGrace + time.Second; res.Status != StatusTimeout || res.Duration > most {
+			t.Errorf("got %s after %s, want %s after at most %s", res.Status, res.Duration, StatusTimeout, most)
+		}
+	})
+}
+
 func TestFramesAreTakenAtABoundedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const frames = 100_000

@@ -16,6 +16,11 @@ const (
 	frameBurst = 20_000
 	frameRate  = 5_000
 
+	// frameBytes is how much of a frame counts as one, in bytes: 64 MiB are a
+	// burst, past which 16 MiB a second are read. Decoding takes memory and
+	// time in proportion to a frame's size.
+	frameBytes = 64 << 20 / frameBurst
+
 	// maxOrphanOutput bounds what is kept of output between runs, in bytes.
 	maxOrphanOutput = 64 << 10
 )
@@ -26,10 +31,12 @@ type throttle struct {
 	last   time.Time
 }
 
-// take waits until one more frame may be handled.
-func (t *throttle) take() {
+// take waits until one more frame of so many bytes may be handled. A large one
+// makes those after it wait.
+func (t *throttle) take(size int) {
+	cost := 1 + float64(size/frameBytes)
 	if t.tokens >= 1 {
-		t.tokens--
+		t.tokens -= cost
 		return
 	}
 	now := time.Now()
@@ -40,10 +47,10 @@ func (t *throttle) take() {
 	t.last = now
 	if t.tokens < 1 {
 		time.Sleep(time.Second / frameRate * 16)
-		t.take()
+		t.take(size)
 		return
 	}
-	t.tokens--
+	t.tokens -= cost
 }
 
 // read takes frames until the stream ends, and always drains it: whoever
@@ -57,7 +64,7 @@ func (s *Sandbox) read() {
 			s.finish(err)
 			return
 		}
-		limit.take()
+		limit.take(len(line))
 		s.heard.Add(1)
 		f, perr := parseFrame(line)
 		if err != nil || perr != nil {

@@ -92,7 +92,7 @@ func (s *Sandbox) send(f any) error {
 		select {
 		case s.out <- line:
 			return nil
-		case <-s.ended:
+		case <-s.calls.ctx.Done(): // it is being killed, or has ended
 			return errEnded
 		case <-timer.C:
 		}
@@ -144,6 +144,7 @@ func (s *Sandbox) kill(why string) {
 	if s.cause == "" {
 		s.cause = why
 	}
+	s.calls.stop() // and with them whoever waits for room in the queue
 	if s.closed {
 		return // Close waits for s.done and removes the container anyway
 	}
