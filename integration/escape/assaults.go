@@ -118,12 +118,16 @@ func (h *house) commit(ctx context.Context, g *guest, a assault) string {
 	return h.goesOn(ctx, g)
 }
 
+// rounds is how many calls a session may take to be itself again. Forged ends
+// of its own next runs are believed one after the other.
+const rounds = 8
+
 // goesOn holds that a session can be used after whatever it did to itself: code
 // may spoil its own stream, and then its next call ends the sandbox and says so.
 func (h *house) goesOn(ctx context.Context, g *guest) string {
 	var res sandbox.Result
 	var err error
-	for range 3 {
+	for range rounds {
 		res, err = g.Run(ctx, sandbox.Request{Code: "6 * 7", Timeout: usual}, nil)
 		if err == nil && res.Value == "42" {
 			return ""

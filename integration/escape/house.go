@@ -133,7 +133,7 @@ func (g *guest) load(name string) ([]sandbox.Server, error) {
 }
 
 func (g *guest) leave() {
-	g.Session.Close()
+	g.Close()
 	g.calls.Close()
 }
 
