@@ -21,7 +21,7 @@ import threading
 import time
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn
 
 from .kept import Kept
 from .shared import BUFFER, Shared, join
@@ -36,6 +36,7 @@ _DRAIN = 64  # reads of a pipe in one go, so that a flood cannot hold a print
 _RECORD = BUFFER // 2  # bytes that go into the buffer in one piece
 
 _clock = time.monotonic
+_exit = os._exit
 
 # RUN is the number of the run that started the code at hand. Tasks inherit
 # it; threads get it from Thread.start.
@@ -133,6 +134,7 @@ class Capture:
             os.close(p.write_fd)
         _unbuffer()
         self.renew()
+        os._exit = self._leave
         threading.Thread(target=self._pump, name="bridged-output", daemon=True).start()
 
     @property
@@ -208,6 +210,15 @@ class Capture:
         with self._shield, self._lock:
             self._drain()
             self._wire.send_all(self._shared.take())
+
+    def _leave(self, status: int) -> NoReturn:
+        """Stands in for os._exit: first sends what is on its way, which would be torn."""
+        if self._pid != getpid():
+            _exit(status)
+        with self._shield, self._lock:
+            self._drain()
+            self._wire.send_all(self._shared.take())
+            _exit(status)
 
     def _is_background(self) -> bool:
         if not self._run:

@@ -100,6 +100,13 @@ class Output(Case):
                         self.assertTrue(got.startswith(start))
                     self.assertEqual(len(reply.text().encode()) + reply.cut, shift + 20 * len(eval(text)))
 
+    def test_nothing_is_lost_when_the_code_ends_the_process(self) -> None:
+        for _ in range(10):
+            h = self.harness(output=100_000)
+            reply = h.run("import os, sys\nsys.stdout.write('x' * 3_000_000 + 'END'); os.write(1, b'low'); os._exit(7)")
+            self.assertEqual((reply.end["code"], len(reply.text()) + reply.cut), (7, 3_000_006))
+            self.assertTrue(reply.text().endswith("xENDlow"))
+
     def test_cuts_fall_between_characters(self) -> None:
         for head in range(4):
             h = self.harness(output=1000 + head)
