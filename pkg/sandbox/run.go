@@ -21,9 +21,6 @@ const (
 	// its container was paused from outside before the run began.
 	probeAfter = time.Second
 
-	// thawTimeout bounds one look of that kind.
-	thawTimeout = 5 * time.Second
-
 	// Bounds on what the daemon keeps of one run, whatever the sandbox
 	// sends. A harness that is itself stays below them.
 	maxRunOutput = 1 << 20

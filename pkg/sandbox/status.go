@@ -43,3 +43,51 @@ func (p *Pool) sandboxesLocked() []Snapshot {
 	})
 	return list
 }
+
+// SessionState says how a session's sandbox is.
+type SessionState string
+
+// The states of a session's sandbox.
+const (
+	StateNone    SessionState = "none"    // there is none: before the first run, or it has ended
+	StateRunning SessionState = "running" // something uses it
+	StateIdle    SessionState = "idle"
+	StatePaused  SessionState = "paused" // idle, and its processes stand still
+)
+
+// SessionStatus is a snapshot of a [Session].
+type SessionStatus struct {
+	State   SessionState
+	Sandbox string    // its ID, "" if there is none
+	Since   time.Time // when that was made
+	Used    time.Time // when it was used last
+	Lost    string    // what the next run will tell of a loss, "" if there is nothing to tell
+}
+
+// Status returns a snapshot.
+func (s *Session) Status() SessionStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := SessionStatus{State: StateNone, Used: s.used}
+	lost, sb := s.lost, s.sandbox
+	if sb != nil && sb.Cause() != "" {
+		sb, lost = nil, sb.Cause()
+	}
+	if lost != "" {
+		st.Lost = replaced(lost)
+	}
+	switch {
+	case s.users > 0:
+		st.State = StateRunning
+	case sb == nil:
+		return st
+	case sb.isFrozen():
+		st.State = StatePaused
+	default:
+		st.State = StateIdle
+	}
+	if sb != nil {
+		st.Sandbox, st.Since = sb.ID, sb.Created
+	}
+	return st
+}

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -11,9 +10,6 @@ import (
 )
 
 const (
-	// pauseTimeout bounds one pause or resumption of a container.
-	pauseTimeout = 10 * time.Second
-
 	// pauseRetry is how long an engine that refused to pause is not asked
 	// again.
 	pauseRetry = 10 * time.Minute
@@ -138,88 +134,4 @@ func (p *Pool) notePause(err error) {
 		p.opts.Logger.Warn().Err(err).Msg("idle sandboxes are not paused")
 	}
 	p.noPause, p.noPauses = refused.Msg, time.Now()
-}
-
-// pause stops the container's processes, unless busy says that they are needed
-// by now.
-func (s *Sandbox) pause(busy func() bool) error {
-	s.freezing <- struct{}{}
-	defer func() { <-s.freezing }()
-	if s.isFrozen() || busy() || s.Cause() != "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
-	defer cancel()
-	err := s.engine.Pause(ctx, s.container)
-	if _, refused := errors.AsType[*runtime.EngineError](err); refused && s.engine.Unpause(ctx, s.container) == nil {
-		err = s.engine.Pause(ctx, s.container) // somebody else had paused it: now it is ours to resume
-	}
-	if err == nil || ctx.Err() != nil { // one that we gave up on may come yet
-		s.setFrozen(true)
-	}
-	return err
-}
-
-// resume ends a pause of ours. When ctx ends first, the sandbox stays paused.
-func (s *Sandbox) resume(ctx context.Context) error {
-	select {
-	case s.freezing <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	defer func() { <-s.freezing }()
-	if !s.isFrozen() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, pauseTimeout)
-	defer cancel()
-	err := s.engine.Unpause(ctx, s.container)
-	if _, refused := errors.AsType[*runtime.EngineError](err); err != nil && !refused {
-		return err
-	}
-	// Refused: it goes on already, or it is gone, which its stream tells.
-	s.setFrozen(false)
-	return nil
-}
-
-// thaw ends a pause that is not ours, and reports whether there was one.
-func (s *Sandbox) thaw() bool {
-	s.freezing <- struct{}{}
-	defer func() { <-s.freezing }()
-	ctx, cancel := context.WithTimeout(context.Background(), thawTimeout)
-	defer cancel()
-	err := s.engine.Unpause(ctx, s.container) // refused if it is not paused
-	if err == nil {
-		s.log.Warn().Msg("resume sandbox that was paused from outside")
-	}
-	return err == nil
-}
-
-func (s *Sandbox) isFrozen() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.frozen
-}
-
-// awakeSince returns when the sandbox was made or last resumed; zero while it
-// is paused.
-func (s *Sandbox) awakeSince() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.frozen:
-		return time.Time{}
-	case s.resumed.IsZero():
-		return s.Created
-	}
-	return s.resumed
-}
-
-func (s *Sandbox) setFrozen(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.frozen = on
-	if !on {
-		s.resumed = time.Now()
-	}
 }
