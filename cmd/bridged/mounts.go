@@ -199,6 +199,15 @@ func (l mountList) mounts() []runtime.Mount {
 	return list
 }
 
+// targets are what code can read.
+func (l mountList) targets() []string {
+	var list []string
+	for _, m := range l {
+		list = append(list, string(m.Target))
+	}
+	return list
+}
+
 // privatePaths are the sockets that would let code out of its sandbox: a
 // read-only mount keeps nobody from connecting to one. The daemon's own folder
 // is among them.

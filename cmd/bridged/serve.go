@@ -126,7 +126,7 @@ func newDaemon(c *config, p paths, instance string, log zerolog.Logger) *daemon 
 	d.proxy = proxy.New(proxy.Options{Catalog: d.catalog, IdleTimeout: time.Duration(c.Servers.Idle), CallTimeout: time.Duration(c.Servers.CallTimeout), Version: version, Logger: log})
 	d.bridge = bridge.NewServer(d.open, bridge.Options{
 		Version: version, MaxCode: sandbox.MaxCode, YieldAfter: time.Duration(c.Run.YieldAfter),
-		MaxPythons: int(c.Run.MaxSessions), Logger: log,
+		MaxPythons: int(c.Run.MaxSessions), Data: c.Mounts.targets(), Logger: log,
 	})
 	return d
 }

@@ -7,6 +7,7 @@ since code can send it any frame.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -155,8 +156,11 @@ class Files:
             view = memoryview(content).cast("B")
             while view:
                 view = view[_write(fd, view) :]
-        except BaseException:
+        except BaseException as e:
             os.unlink(path)
+            if getattr(e, "errno", 0) == errno.ENOSPC:
+                advice = "No space left in /tmp. Write the file to /workspace, or remove files, and publish its path"
+                raise OSError(errno.ENOSPC, advice, name) from None
             raise
         finally:
             _close(fd)

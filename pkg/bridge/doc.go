@@ -59,6 +59,15 @@
 // [Options.MaxPythons] sessions are kept; past that one that has nothing to lose
 // makes room for a new name, or the name is refused.
 //
+// # Files
+//
+// What code publishes is a resource of its connection's server, and of no
+// other's: a result links to it, resources/list names it, and resources/read
+// copies it out of the sandbox, at most 16 MiB, at most four files at once in
+// the daemon. A [Keeper] gets each file when the run that published it is over.
+// Clients hear of changes: with notifications/resources/list_changed after an
+// initialize, and else on the subscriptions that asked for it.
+//
 // # A client that does not read
 //
 // Answers wait in a bounded queue; progress is dropped when the queue is not

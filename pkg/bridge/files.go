@@ -41,6 +41,28 @@ const (
 	maxLinks = 32
 )
 
+// maxData bounds the names of the user's data in a text, in bytes.
+const maxData = 600
+
+// dataLine tells an agent what data of the user's its code can read.
+func dataLine(data []string) string {
+	var shown []string
+	size := 0
+	for _, path := range data {
+		if size += len(path) + 2; size > maxData {
+			break
+		}
+		shown = append(shown, path)
+	}
+	switch rest := len(data) - len(shown); {
+	case len(data) == 0:
+		return ""
+	case rest > 0:
+		return fmt.Sprintf("\n\nThe user's data, read-only: %s, and %d more.", strings.Join(shown, ", "), rest)
+	}
+	return "\n\nThe user's data, read-only: " + strings.Join(shown, ", ") + "."
+}
+
 // addFiles makes what the sessions' code publishes resources of a server.
 func (s *session) addFiles(srv *server.MCPServer, hooks *server.Hooks) {
 	hooks.AddAfterListResources(func(_ context.Context, _ any, _ *mcp.ListResourcesRequest, list *mcp.ListResourcesResult) {

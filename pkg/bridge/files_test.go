@@ -268,6 +268,32 @@ func TestSubscribersHearOfFiles(t *testing.T) {
 	}
 }
 
+func TestAgentsAreToldOfTheUsersData(t *testing.T) {
+	_, path := start(t, (&bench{}).open, Options{Data: []string{"/data", "/one.txt"}})
+	c, init := mcpClient(t, path, "2025-06-18")
+	const want = "The user's data, read-only: /data, /one.txt."
+	if !strings.HasSuffix(init.Instructions, want) {
+		t.Errorf("instructions: got %q", init.Instructions)
+	}
+	res, err := readURI(c, capabilitiesURI)
+	if err != nil || len(res.Contents) != 1 {
+		t.Fatalf("got %+v, %v", res, err)
+	}
+	if text, ok := res.Contents[0].(mcp.TextResourceContents); !ok || !strings.HasSuffix(text.Text, want) {
+		t.Errorf("capabilities: got %+v", res.Contents[0])
+	}
+	var many []string
+	for i := range 1000 {
+		many = append(many, fmt.Sprintf("/data/%d", i))
+	}
+	if n := len(instructions + dataLine(many)); n > 2048 {
+		t.Errorf("the instructions have %d characters, agents cut at 2048", n)
+	}
+	if line := dataLine(many); !strings.HasSuffix(line, "and 939 more.") {
+		t.Errorf("got %q", line)
+	}
+}
+
 func TestResultsNameFilesWithinBounds(t *testing.T) {
 	var files []sandbox.File
 	for i := range 50 {

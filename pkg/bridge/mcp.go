@@ -32,6 +32,7 @@ await runtime.search_tool_docs("create issue")    # find tools by task, over all
 await mcp_github.create_issue(title="x")          # after run_python(servers=["github"])
 
 The last expression's value is shown. asyncio.gather runs calls side by side. ` +
+	`publish(path) hands a file to the user. ` +
 	`numpy, pandas and matplotlib are usually there; there is no network but the servers. ` +
 	`Read ` + capabilitiesURI + ` for all helpers.`
 
@@ -48,22 +49,22 @@ func newMCP(s *session) *server.MCPServer {
 	srv := server.NewMCPServer("bridged", s.srv.opts.Version,
 		server.WithToolCapabilities(false),
 		server.WithResourceCapabilities(false, true),
-		server.WithInstructions(instructions),
+		server.WithInstructions(instructions+dataLine(s.srv.opts.Data)),
 		server.WithHooks(hooks),
 	)
 	srv.AddTool(runPythonTool(), s.runPython)
 	for _, uri := range []string{capabilitiesURI, seedCapabilitiesURI} {
 		srv.AddResource(mcp.NewResource(uri, "capabilities",
 			mcp.WithResourceDescription("The helpers that code in run_python can use."),
-			mcp.WithMIMEType("text/markdown")), readCapabilities)
+			mcp.WithMIMEType("text/markdown")), s.readCapabilities)
 	}
 	s.addFiles(srv, hooks)
 	return srv
 }
 
-func readCapabilities(_ context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+func (s *session) readCapabilities(_ context.Context, req mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
 	return []mcp.ResourceContents{mcp.TextResourceContents{
-		URI: req.Params.URI, MIMEType: "text/markdown", Text: capabilities,
+		URI: req.Params.URI, MIMEType: "text/markdown", Text: capabilities + dataLine(s.srv.opts.Data),
 	}}, nil
 }
 

@@ -23,6 +23,7 @@ type Options struct {
 	MaxRequests int            // requests at once in a session; 0 means 64
 	MaxSessions int            // sessions at once; 0 means 256
 	MaxPythons  int            // Python sessions of one connection, the default one included; 0 means 16
+	Data        []string       // files and folders that sandboxes have from the user, to tell agents of
 	TextBudget  int            // bytes of text in a result; 0 means 16000
 	YieldAfter  time.Duration  // when a call without progress is answered though its code still runs; 0 means never
 	Logger      zerolog.Logger // the zero value writes nothing
