@@ -90,8 +90,11 @@ func (d *daemon) rss() (int64, error) {
 	return resident * int64(os.Getpagesize()), nil
 }
 
-// stop ends the daemon and removes its home.
+// stop ends the daemon, if there is one, and removes its home.
 func (d *daemon) stop() {
+	if d == nil {
+		return
+	}
 	// What goes wrong here has nothing to do with what was measured.
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	_ = d.cmd.Wait()

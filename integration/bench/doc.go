@@ -54,4 +54,9 @@
 //
 //	sessions_50_calls_per_s            of all together
 //	daemon_rss_mb_50_sessions          the daemon's memory then
+//
+// The part escapes:
+//
+//	escape_attempts                    what hostile code tries; integration/escape says what
+//	escape_successes                   and how much of it gets through; aim: 0
 package main

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bridged/bridged/integration/escape"
 )
 
 // pandasCode is a first call as agents make it.
@@ -195,4 +198,19 @@ func stampede(agents []*agent, d time.Duration) (calls int64, took time.Duration
 	}
 	all.Wait()
 	return n.Load(), time.Since(began), errors.Join(errs...)
+}
+
+// escapes counts the attempts of hostile code to get out of its sandbox, and
+// those that got through.
+func (b *bench) escapes(ctx context.Context, _ *daemon) error {
+	report, err := escape.Assault(ctx, b.engine)
+	if err != nil {
+		return err
+	}
+	for _, what := range report.Successes {
+		fmt.Fprintln(os.Stderr, "got through:", what)
+	}
+	b.add("escape_attempts", float64(report.Attempts), "attempts", 1)
+	b.add("escape_successes", float64(len(report.Successes)), "attempts", report.Attempts)
+	return nil
 }

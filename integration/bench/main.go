@@ -78,6 +78,7 @@ func (b *bench) run(ctx context.Context, name engines.Name) error {
 
 // A stage is a daemon and what is measured with it.
 type stage struct {
+	alone bool     // without a daemon
 	full  bool     // with the image that agents get
 	env   []string // of the daemon, besides the usual
 	parts []part
@@ -105,6 +106,9 @@ func (b *bench) stages() []stage {
 		{env: crowdEnv, parts: []part{
 			{"sessions", fmt.Sprintf("%d sessions side by side", crowd), b.sessions},
 		}},
+		{alone: true, parts: []part{
+			{"escapes", "attempts to escape", b.escapes},
+		}},
 	}
 }
 
@@ -130,13 +134,7 @@ func (b *bench) stage(ctx context.Context, s stage) (err error) {
 	if len(s.parts) == 0 {
 		return nil
 	}
-	image := b.engine.Image
-	if s.full {
-		if image, err = b.engine.FullImage(ctx); err != nil {
-			return err
-		}
-	}
-	d, err := startDaemon(ctx, append(s.env, "MCP_BRIDGE_RUNTIME="+b.engine.Endpoint, "MCP_BRIDGE_IMAGE="+image))
+	d, err := b.daemonFor(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -148,6 +146,21 @@ func (b *bench) stage(ctx context.Context, s stage) (err error) {
 		}
 	}
 	return err
+}
+
+// daemonFor starts the stage's daemon; it is nil for a stage without one.
+func (b *bench) daemonFor(ctx context.Context, s stage) (*daemon, error) {
+	if s.alone {
+		return nil, nil
+	}
+	image := b.engine.Image
+	if s.full {
+		var err error
+		if image, err = b.engine.FullImage(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return startDaemon(ctx, append(s.env, "MCP_BRIDGE_RUNTIME="+b.engine.Endpoint, "MCP_BRIDGE_IMAGE="+image))
 }
 
 // count is how many samples to take in place of n.
