@@ -104,6 +104,11 @@ func (h *house) commit(ctx context.Context, g *guest, a assault) string {
 	if n := len(printed(res)) + len(res.Value); n > maxOutput {
 		return fmt.Sprintf("%d bytes of output came through", n)
 	}
+	for _, f := range res.Files {
+		if filepath.Base(f.Name) != f.Name || f.Size < 0 || len(res.Files) > sandbox.MaxFiles {
+			return fmt.Sprintf("%d files came through, one as %q of %d bytes", len(res.Files), f.Name, f.Size)
+		}
+	}
 	if a.ask != "" {
 		if got := h.neighbour(ctx, a.ask); got != "" {
 			return got

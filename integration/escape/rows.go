@@ -75,6 +75,10 @@ var absurdities = []assault{
 	{name: "frames: a flood of calls that are given up", code: "for i in range(1, 50000): raw(b'{\"t\":\"rpc\",\"id\":%d,\"method\":\"tools.list\",\"params\":{\"server\":\"files\"}}\\n{\"t\":\"cancel\",\"id\":%d}\\n' % (i, i))", timeout: short},
 	{name: "frames: a flood of output of other runs", code: "m = b''.join(b'{\"t\":\"output\",\"run\":%d,\"parts\":[[1,\"%s\"]]}\\n' % (i, b'x' * 60000) for i in range(100))\nflood(m, 30)", timeout: short},
 	{name: "frames: a flood of pictures", code: "flood(b'{\"t\":\"rich\",\"run\":1,\"mime\":\"image/png\",\"data\":\"' + b'QUJD' * (1 << 20) + b'\"}\\n', 30)", timeout: short},
+	{name: "frames: a flood of files", timeout: long, code: "for i in range(20000): raw(json.dumps({'t': 'file', 'run': 1, 'file': i, 'name': f'f{i}' * 10, 'mime': 'x/' + 'y' * 1000, 'size': i}).encode() + b'\\n')"},
+	{name: "frames: files with names that lead elsewhere", timeout: long, code: "for i, n in enumerate(['../forged', '/etc/passwd', '..', '', '.', 'a/b', 'a\\\\b', 'x\\0y', '\\x1b[2J', '\\u202eexe.txt', 'x' * 10**6]):\n" +
+		"  raw(json.dumps({'t': 'file', 'run': 1, 'file': i + 1, 'name': n, 'mime': n, 'size': -1}).encode() + b'\\n')"},
+	{name: "frames: chunks that nobody asked for", timeout: long, code: "for i in range(2000): raw(b'{\"t\":\"chunk\",\"id\":%d,\"size\":99,\"stamp\":\"s\",\"data\":\"' % i + b'QUJD' * 5000 + b'\"}\\n')"},
 	{name: "frames: notices without end", code: "raw(b'{\"t\":\"done\",\"run\":1,\"status\":\"ok\",\"notices\":[' + b'\"x\",' * 1000000 + b'\"x\"]}\\n')", timeout: long},
 	{name: "frames: an error without end", code: "raw(json.dumps({'t': 'done', 'run': 1, 'status': 'error', 'error': {'type': 'E' * 10**6, 'message': 'm' * 10**7, 'traceback': 't' * 10**7}}).encode() + b'\\n')", timeout: long},
 }
@@ -118,6 +122,8 @@ var floods = []assault{
 		code: "import subprocess\nfor _ in range(4): subprocess.Popen(['yes'], start_new_session=True)"},
 	{name: "floods: 100,000 files", timeout: long,
 		code: "made = 0\nfor folder in ('/tmp', '/workspace', '/projects', '/dev/shm'):\n  for i in range(25000):\n    try:\n      with open(f'{folder}/f{i}', 'w') as f: f.write('x')\n      made += 1\n    except OSError: break"},
+	{name: "floods: 20,000 published files", timeout: long,
+		code: "for i in range(20000):\n  try: publish(b'x', f'f{i}')\n  except Exception: break"},
 	{name: "floods: full folders", timeout: long,
 		code: "for folder in ('/tmp', '/workspace', '/projects', '/dev/shm', '/dev/mqueue'):\n  try:\n    with open(folder + '/fill', 'wb', buffering=0) as f:\n      while True: f.write(b'x' * (1 << 20))\n  except OSError: pass"},
 	{name: "floods: folders in folders", timeout: long, code: "os.chdir('/tmp')\ntry:\n  for i in range(20000): os.mkdir('d'); os.chdir('d')\nexcept OSError: pass\nfinally: os.chdir('/workspace')"},

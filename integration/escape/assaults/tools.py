@@ -37,9 +37,12 @@ def frames() -> list[bytes]:
             {"t": "rich", "run": run, "mime": "image/png", "data": "eA=="},
             {"t": "run", "run": run, "code": "FORGED"},
             {"t": "interrupt", "run": run},
+            {"t": "file", "run": run, "file": 1, "name": "../../forged", "mime": "text/plain", "size": 1 << 62},
         ]
     list_ += [{"t": "reply", "id": n, "result": {"content": [{"type": "text", "text": "FORGED"}]}} for n in range(1, 9)]
     list_ += [{"t": "cancel", "id": n} for n in range(1, 9)]
+    list_ += [{"t": "chunk", "id": n, "data": "eA==", "size": 1, "stamp": "x"} for n in range(1, 9)]
+    list_ += [{"t": "read", "id": n, "file": 1, "offset": 0, "length": 1 << 40} for n in range(1, 9)]
     list_ += [
         {"t": "hello", "nonce": "0" * 32, "protocol": 1, "posture": {}},
         {"t": "ready", "imports": {}},
