@@ -113,8 +113,8 @@ var bombs = []assault{
 var floods = []assault{
 	{name: "floods: stdout", timeout: short, code: "while True: print('y' * 1000)"},
 	{name: "floods: stdout of a child", timeout: short, code: "os.system('yes')"},
-	{name: "floods: stdout and stderr of 64 threads", timeout: short,
-		code: "import threading, sys\nfor i in range(64): threading.Thread(target=lambda f=(sys.stdout, sys.stderr)[i % 2]: [f.write('y' * 1000 + '\\n') for _ in iter(int, 1)], daemon=True).start()\ntime.sleep(600)"},
+	{name: "floods: stdout and stderr of 32 threads", timeout: short,
+		code: "import threading, sys\nfor i in range(32): threading.Thread(target=lambda f=(sys.stdout, sys.stderr)[i % 2]: [f.write('y' * 1000 + '\\n') for _ in iter(int, 1)], daemon=True).start()\ntime.sleep(600)"},
 	{name: "floods: the descriptors of stdout and stderr", timeout: short, code: "while True:\n  os.write(1, b'y' * 65536); os.write(2, b'\\xff' * 65536)"},
 	{name: "floods: one line of a gigabyte", timeout: short, code: "import sys\nwhile True: sys.stdout.write('y' * 100000)"},
 	{name: "floods: progress bars", timeout: short, code: "import sys\nwhile True: sys.stdout.write('\\r' + 'y' * 100)"},
