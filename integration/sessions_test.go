@@ -23,10 +23,13 @@ import (
 	"github.com/bridged/bridged/pkg/runtime"
 )
 
-// onEngines runs a test with a daemon of its own on every engine, and looks
+// twoKinds are one engine of each kind, for what has little to do with engines.
+var twoKinds = []engines.Name{engines.Rootless, engines.Docker}
+
+// onEngines runs a test with a daemon of its own on each engine, and looks
 // whether it leaves a container.
-func onEngines(t *testing.T, test func(t *testing.T, h *home, d *daemon, r *engines.Running), env ...string) {
-	for _, name := range engines.All {
+func onEngines(t *testing.T, names []engines.Name, test func(t *testing.T, h *home, d *daemon, r *engines.Running), env ...string) {
+	for _, name := range names {
 		t.Run(string(name), func(t *testing.T) {
 			r := engines.ForTest(t, name)
 			h := onEngine(t, r, env...)
@@ -66,7 +69,7 @@ func (d *daemon) python(t testing.TB, session string) ops.Python {
 }
 
 func TestNamedSessions(t *testing.T) {
-	onEngines(t, func(t *testing.T, h *home, d *daemon, _ *engines.Running) {
+	onEngines(t, twoKinds, func(t *testing.T, h *home, d *daemon, _ *engines.Running) {
 		h.servers(t, map[string]any{"everything": map[string]any{"command": "mcp-server-everything"}})
 		a := h.agent(t, h.dir)
 		testSideBySide(t, a)
@@ -136,7 +139,7 @@ func testSideBySide(t *testing.T, a *agent) {
 }
 
 func TestIdleSessions(t *testing.T) {
-	onEngines(t, func(t *testing.T, h *home, d *daemon, r *engines.Running) {
+	onEngines(t, engines.All, func(t *testing.T, h *home, d *daemon, r *engines.Running) {
 		a := h.agent(t, h.dir)
 		a.run("import threading, time\nn = 0\ndef count():\n    global n\n    while True:\n        n += 1\n        time.sleep(0.01)\nthreading.Thread(target=count, daemon=True).start()")
 		sandbox := d.python(t, "").Sandbox
@@ -165,18 +168,18 @@ func TestIdleSessions(t *testing.T) {
 			list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelSandbox: sandbox})
 			return err == nil && len(list) == 0
 		})
-		if got := a.run("'n' in globals()"); !strings.HasPrefix(got, "False") || !strings.Contains(got, "the session was idle for 4s, the limit (run.session_idle)") {
+		if got := a.run("'n' in globals()"); !strings.HasPrefix(got, "False") || !strings.Contains(got, "the session was idle for 8s, the limit (run.session_idle)") {
 			t.Errorf("afterwards: got %q, want a fresh sandbox and why", got)
 		}
 		d.until(t, "the session is idle again", func() bool { return d.python(t, "").State != "running" })
 		if err := a.Close(); err != nil { // maybe paused by now
 			t.Logf("closing the shim: %v", err)
 		}
-	}, "MCP_BRIDGE_PAUSE_AFTER=1s", "MCP_BRIDGE_SESSION_IDLE=4s")
+	}, "MCP_BRIDGE_PAUSE_AFTER=1s", "MCP_BRIDGE_SESSION_IDLE=8s")
 }
 
 func TestAFullPoolMakesRoom(t *testing.T) {
-	onEngines(t, func(t *testing.T, h *home, d *daemon, r *engines.Running) {
+	onEngines(t, twoKinds, func(t *testing.T, h *home, d *daemon, r *engines.Running) {
 		if s := d.status(t); s.Pool.Max != 2 {
 			t.Fatalf("at most %d sandboxes, want the 2 that the memory allows", s.Pool.Max)
 		}
@@ -197,10 +200,15 @@ func TestAFullPoolMakesRoom(t *testing.T) {
 		if got := a.in("s2", "'x' in globals()"); !strings.HasPrefix(got, "False") || !strings.Contains(got, "its sandbox was ended to make room for another session's; 2 of 256 MiB each are allowed (pool.memory is 600 MiB)") {
 			t.Errorf("s2: got %q, want a fresh sandbox and why", got)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for _, session := range []string{"s1", "s2"} {
 			wg.Go(func() {
-				a.call(map[string]any{"code": "import time; time.sleep(100)", "session": session, "timeout": 5})
+				req := mcp.CallToolRequest{}
+				req.Params.Name, req.Params.Arguments = "run_python", map[string]any{"code": "import time; time.sleep(100)", "session": session, "timeout": 100}
+				if res, err := a.CallTool(ctx, req); err == nil {
+					t.Errorf("the code ended: %q", text(res))
+				}
 			})
 		}
 		d.until(t, "both run", func() bool { return running(d.status(t)) == 2 && d.python(t, "s1").State == "running" })
@@ -208,7 +216,9 @@ func TestAFullPoolMakesRoom(t *testing.T) {
 		if got := text(res); !res.IsError || !strings.Contains(got, "code runs in all of them") {
 			t.Errorf("while all run: got %q, want a refusal", got)
 		}
+		cancel()
 		wg.Wait()
+		d.until(t, "both are interrupted", func() bool { return running(d.status(t)) == 0 })
 		if got := a.in("s4", "1"); got != "1" {
 			t.Errorf("s4: got %s", got)
 		}
@@ -242,12 +252,12 @@ func TestContainersPausedFromOutside(t *testing.T) {
 				t.Errorf("paused while idle: got %q", got)
 			}
 			answer := make(chan *mcp.CallToolResult, 1)
-			go func() { answer <- a.call(map[string]any{"code": "time.sleep(60)", "timeout": 5}) }()
+			go func() { answer <- a.call(map[string]any{"code": "time.sleep(60)", "timeout": 10}) }()
 			d.until(t, "it runs", func() bool { return running(d.status(t)) == 1 })
 			time.Sleep(1500 * time.Millisecond) // past the look at its start
 			pause()
 			got := text(<-answer)
-			for _, want := range []string{"timeout: the code was stopped at its time limit of 5s", "paused from outside while the code ran", "Variables are kept"} {
+			for _, want := range []string{"timeout: the code was stopped at its time limit of 10s", "paused from outside while the code ran", "Variables are kept"} {
 				if !strings.Contains(got, want) {
 					t.Errorf("paused in a run: got %q, want %q", got, want)
 				}
@@ -268,7 +278,7 @@ func TestContainersPausedFromOutside(t *testing.T) {
 
 // Sessions that use all there is leave the others room.
 func TestBusyNeighbours(t *testing.T) {
-	onEngines(t, func(t *testing.T, h *home, d *daemon, _ *engines.Running) {
+	onEngines(t, engines.All, func(t *testing.T, h *home, d *daemon, _ *engines.Running) {
 		busy, a := h.agent(t, h.dir), h.agent(t, h.dir)
 		n := 2 * goruntime.NumCPU()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -472,7 +482,7 @@ func TestAbandonedRequestsCostNothing(t *testing.T) {
 
 // Code that was stopped at its time limit does nothing any more.
 func TestStoppedCodeStandsStill(t *testing.T) {
-	onEngines(t, func(t *testing.T, h *home, _ *daemon, _ *engines.Running) {
+	onEngines(t, twoKinds, func(t *testing.T, h *home, _ *daemon, _ *engines.Running) {
 		a := h.agent(t, h.dir)
 		res := a.call(map[string]any{"timeout": 1, "code": "import time\nfor i in range(80):\n    time.sleep(0.1); open('/tmp/log', 'a').write('x')"})
 		if got := text(res); !res.IsError || !strings.Contains(got, "its time limit of 1s") {
