@@ -100,7 +100,11 @@ func (s *Session) tend(now time.Time) time.Duration {
 	if idle < p.opts.PauseAfter {
 		return min(next, p.opts.PauseAfter-idle)
 	}
-	p.done.Go(func() { p.notePause(sb.pause(s.busy)) })
+	p.done.Go(func() {
+		if asked, err := sb.pause(s.busy); asked {
+			p.notePause(err)
+		}
+	})
 	return next
 }
 

@@ -17,23 +17,23 @@ const (
 )
 
 // pause stops the container's processes, unless busy says that they are needed
-// by now.
-func (s *Sandbox) pause(busy func() bool) error {
+// by now. It reports whether it asked the engine to.
+func (s *Sandbox) pause(busy func() bool) (asked bool, err error) {
 	s.freezing <- struct{}{}
 	defer func() { <-s.freezing }()
 	if s.isFrozen() || busy() || s.Cause() != "" {
-		return nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
 	defer cancel()
-	err := s.engine.Pause(ctx, s.container)
+	err = s.engine.Pause(ctx, s.container)
 	if _, refused := errors.AsType[*runtime.EngineError](err); refused && s.engine.Unpause(ctx, s.container) == nil {
 		err = s.engine.Pause(ctx, s.container) // somebody else had paused it: now it is ours to resume
 	}
 	if err == nil || ctx.Err() != nil { // one that we gave up on may come yet
 		s.setFrozen(true)
 	}
-	return err
+	return true, err
 }
 
 // resume ends a pause of ours. When ctx ends first, the sandbox stays paused.
