@@ -287,7 +287,18 @@ class Capture:
                 pass  # it is full, so the pump is awake
 
     def _pump(self) -> None:
-        """Runs for ever: takes what comes through the pipes, and flushes by the clock.
+        """Runs for ever. Without it a process that prints would wait for ever, so the harness ends with it."""
+        while True:
+            try:
+                self._pump_on()
+            except RecursionError:
+                pass  # the code has set the limit too low, until its run ends
+            except BaseException as e:
+                self._shared.broken(e)
+                _exit(70)
+
+    def _pump_on(self) -> None:
+        """Takes what comes through the pipes, and flushes by the clock.
 
         It looks every FLUSH_MS while code runs and for a moment after, so
         that a burst of short runs need not wake it each time.

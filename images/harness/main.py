@@ -11,6 +11,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import select
 import signal
 import sys
 import time
@@ -18,6 +19,7 @@ import traceback
 from typing import Any
 
 from . import posture, seccomp
+from .awaits import Awaits
 from .capture import Capture, Pipe, leftovers
 from .control import Control
 from .files import Files
@@ -26,9 +28,11 @@ from .rpc import Client
 from .run import Runner
 from .shared import Shared
 from .tools import Server, Servers, Tools
-from .wire import Frame, Shield, Wire, getpid
+from .wire import MODULES, Frame, Shield, Wire, getpid
 
 PROTOCOL = 1
+PEEK = signal.SIGURG  # ignored by whoever does not know it
+LOOK = 0.5  # seconds
 _exit = os._exit
 
 
@@ -43,14 +47,14 @@ def start(nonce: str) -> None:
             seccomp.close(False)  # code may look into its own process
             Worker(nonce, shared, pipes).serve(confined)
         except BaseException as e:
+            shared.broken(e)
             _last_words(e)
         finally:
-            os._exit(70)
-    os.close(0)
+            _exit(70)
     for p in pipes:
         os.close(p.write_fd)
-    status = _wait_for(worker)
-    end = end_frame(status, posture.oom_kills() - kills)
+    status = _wait_for(worker, shared)
+    end = end_frame(status, posture.oom_kills() - kills, shared.why)
     try:
         os.write(1, b"\n")  # ends a frame that the worker may have died in
         Wire(1, Shield()).send_all([*leftovers(shared, pipes), end])
@@ -59,19 +63,30 @@ def start(nonce: str) -> None:
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
-def _wait_for(worker: int) -> int:
-    """Reaps everything until the worker has ended; SIGTERM ends the worker."""
+def _wait_for(worker: int, shared: Shared) -> int:
+    """Reaps everything until the worker has ended; SIGTERM ends the worker.
+
+    Now and then it looks whether a frame waits that the worker, in the middle
+    of a run, has not taken, and has it take it between two steps of C code.
+    """
     signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGKILL))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
+    waiting = select.poll()
+    waiting.register(0, select.POLLIN)
     while True:
-        pid, status = os.wait()
+        pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == worker:
             return status
+        if not pid and signal.sigtimedwait((signal.SIGCHLD,), LOOK) is None and shared.run and waiting.poll(0):
+            os.kill(worker, PEEK)
 
 
-def end_frame(status: int, oom: int) -> Frame:
-    """Says how the worker ended."""
+def end_frame(status: int, oom: int, why: str) -> Frame:
+    """Says how the worker ended, and why if the harness itself broke."""
     frame: Frame = {"t": "end", "oom": oom}
+    if why:
+        frame["why"] = why
     if os.WIFEXITED(status):
         frame["code"] = os.WEXITSTATUS(status)
     else:
@@ -81,6 +96,8 @@ def end_frame(status: int, oom: int) -> Frame:
 
 
 def _last_words(error: BaseException) -> None:
+    if MODULES:
+        return  # it was ready: the code has broken it, and the daemon is told why
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     os.write(2, f"bridged harness: {text}".encode("utf-8", "replace"))
 
@@ -99,25 +116,30 @@ class Worker:
         self._shield = Shield()
         self._wire = Wire(stdout, self._shield)
         self._capture = Capture(self._wire, self._shield, shared, pipes)
-        self._control = Control(stdin, self._take)
+        self._control = Control(stdin, self._shield, self._take)
         self._config: Frame | None = None
         self._pid = getpid()
 
     def serve(self, confined: Frame) -> None:
         """Shakes hands, warms up and runs code until stdin ends."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(PEEK, self._control.peek)
         os.register_at_fork(after_in_child=self._close)
         hello: Frame = {"t": "hello", "nonce": self._nonce, "protocol": PROTOCOL}
         hello.update(python=sys.version.split()[0], posture=posture.report(confined))
         self._wire.send(hello)
         self._client = Client(self._wire)
-        self._tools = Tools(self._client)
+        awaits = Awaits()
+        self._tools = Tools(self._client, awaits)
         self._files = Files(self._wire)
-        self._runner = Runner(self._capture, self._shield, self._wire.send)
+        self._runner = Runner(self._capture, self._shield, self._wire.send, awaits)
+        awaits.start()
         while self._config is None:
             self._control.take()
         self._configure(self._config)
-        self._wire.send({"t": "ready", "imports": self._warm(self._config.get("imports") or [])})
+        imports = self._warm(self._config.get("imports") or [])
+        MODULES.update(sys.modules)
+        self._wire.send({"t": "ready", "imports": imports})
         self._control.start()
         self._loop()
 
@@ -198,8 +220,10 @@ class Worker:
             try:
                 self._idle()
             except Exception:
-                # A signal handler of the code's has raised.
+                # A signal handler of the code's has raised, or the code has
+                # broken what the loop needs.
                 traceback.print_exc(file=self._capture.stderr)
+                self._control.take()
 
     def _idle(self) -> None:
         if not self._runner.tasks():

@@ -10,6 +10,7 @@ import types
 from collections.abc import Generator
 from typing import Any
 
+from .awaits import watched
 from .files import Files
 from .rpc import Client, MCPError
 from .tools import Server, Tool, Tools, docs_query
@@ -32,7 +33,7 @@ class Runtime(types.ModuleType):
 
     def __init__(self, client: Client, tools: Tools, files: Files) -> None:
         super().__init__("mcp.runtime", "Helpers to find and call MCP tools; capability_summary() lists them.")
-        self._client, self._tools, self._files = client, tools, files
+        self._client, self._tools, self._files, self._awaits = client, tools, files, tools.awaits
         self.__all__ = [n for n in dir(type(self)) if not n.startswith("_")]
 
     def _rows(self) -> Rows:
@@ -48,6 +49,7 @@ class Runtime(types.ModuleType):
         """The names of the servers that are loaded in this session."""
         return sorted(self._tools.servers.values())
 
+    @watched
     async def list_servers(self) -> list[str]:
         """As list_servers_sync."""
         return self.list_servers_sync()
@@ -66,6 +68,7 @@ class Runtime(types.ModuleType):
         hint = f" Did you mean {', '.join(near)}?" if near else " discovered_servers() lists them."
         raise MCPError(f"Server {name} is not available.{hint}", "not_available", None, name)
 
+    @watched
     async def list_tools(self, server: str) -> Rows:
         """The tools of a server, as it declares them."""
         tools: Rows = (await self._client.call("tools.list", {"server": server}))["tools"]
@@ -76,6 +79,7 @@ class Runtime(types.ModuleType):
         tools: Rows = self._client.call_sync("tools.list", {"server": server})["tools"]
         return tools
 
+    @watched
     async def query_tool_docs(self, server: str, tool: str | None = None, detail: str = "summary") -> Rows:
         """Docs of one tool or all of a server's; detail="full" adds the JSON schemas."""
         docs: Rows = (await self._client.call("docs.query", docs_query(server, tool, detail)))["docs"]
@@ -86,6 +90,7 @@ class Runtime(types.ModuleType):
         docs: Rows = self._client.call_sync("docs.query", docs_query(server, tool, detail))["docs"]
         return docs
 
+    @watched
     async def search_tool_docs(self, query: str, limit: int = 5, detail: str = "summary") -> Rows:
         """The tools, of all discovered servers, that fit a query in plain words best."""
         params = {"query": query, "limit": limit, "detail": detail}
@@ -95,6 +100,7 @@ class Runtime(types.ModuleType):
         """As search_tool_docs, without await."""
         return _found(self._client.call_sync("docs.search", {"query": query, "limit": limit, "detail": detail}))
 
+    @watched
     async def call_tool(
         self, server: str, tool: str, arguments: dict[str, Any] | None = None, raw: bool = False
     ) -> Any:

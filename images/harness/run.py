@@ -9,31 +9,48 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import contextvars
 import inspect
 import os
 import sys
+import time
 import types
 from collections.abc import Coroutine
 from typing import Any, Callable
 
-from . import children, display
+from . import children, display, posture, threads
 from .adapt import adapt
+from .awaits import Awaits
 from .capture import RUN, Capture
 from .hooks import Hooks
 from .interrupts import Interrupts
-from .source import compile_run
+from .loop import SessionLoop
+from .source import Compiler
 from .trace import MAX_TRACE, describe, safe_str, waited
 from .wire import Frame, Shield, mend
 
 _COROUTINE = inspect.CO_COROUTINE
 
+# Captured before any other code runs, which may change them where they are.
+_all_tasks, _wait_first, _set_loop = asyncio.all_tasks, asyncio.wait, asyncio.set_event_loop
+_clock, _limit, _set_limit = time.monotonic, sys.getrecursionlimit, sys.setrecursionlimit
+_context = contextvars.copy_context
+
+_MIN_DEPTH = 200  # frames that the harness must be able to go down
+_OOM_TIME = 0.02  # seconds; code that ran for less has not filled the memory
+
 
 class Runner:
     """Runs code, one piece at a time, on the main thread."""
 
-    def __init__(self, capture: Capture, shield: Shield, send: Callable[[Frame], None]) -> None:
-        self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
+    def __init__(self, capture: Capture, shield: Shield, send: Callable[[Frame], None], awaits: Awaits) -> None:
+        self.loop = SessionLoop()
+        self._run_loop, self._new_task = self.loop.run_until_complete, self.loop.create_task
+        _set_loop(self.loop)
+        self._awaits = awaits
+        self._compiler = Compiler()
+        self._depth = _limit()
+        self._kills = posture.oom_kills()
         self.interrupts = Interrupts(shield, self.loop)
         self.rich = display.Rich(send, capture.flush)
         self._capture = capture
@@ -45,37 +62,51 @@ class Runner:
 
     def run(self, number: int, code: str) -> Frame:
         """Runs code and returns its done frame. Raises nothing that the code raised."""
-        self._prepare(number)
+        _surely(self._prepare, number)
         self._capture.begin(number)
         done: Frame = {"t": "done", "run": number, "status": "ok"}
-        began = children.now()
+        began, clock = children.now(), _clock()
         try:
             try:
-                self.interrupts.begin(number)
+                self.interrupts.begin(number, began)
                 with self.rich:
                     self._run(number, code, done)
             finally:
                 self.interrupts.end()
+                if _limit() < _MIN_DEPTH:
+                    _set_limit(self._depth)
         except KeyboardInterrupt as e:
             self.interrupts.end()
             done.update(status="interrupted", error=describe(e))
-            self._end_children(began)
+            _surely(self._end_leftovers, number, began)
         except SystemExit as e:
             self._exited(done, e)
         except BaseException as e:
             done.update(status="error", error=describe(e))
-        if self.rich.notices:
-            done["notices"] = list(self.rich.notices)
+            mend()
+        _surely(self._conclude, done, _clock() - clock)
         return done
+
+    def _conclude(self, done: Frame, seconds: float) -> None:
+        """Adds what the agent should know besides."""
+        if seconds > _OOM_TIME:
+            kills = posture.oom_kills()
+            if kills > self._kills:
+                self.rich.note("A process was killed because the sandbox had used up its memory; variables are kept.")
+            self._kills = kills
+        notices = [*self.rich.notices, *self._awaits.notices()]
+        if notices:
+            done["notices"] = notices
 
     def _prepare(self, number: int) -> None:
         """Puts back what earlier code may have broken."""
         RUN.set(number)
         if sys.stdin is None or sys.stdin.closed:
             sys.stdin = open(os.devnull, encoding="utf-8")  # exit() closes it
-        if getattr(self._capture.stdout, "closed", True) or getattr(self._capture.stderr, "closed", True):
+        if not (_is_open(self._capture.stdout) and _is_open(self._capture.stderr)):
             self._capture.renew()
         sys.stdout, sys.stderr = self._capture.stdout, self._capture.stderr
+        _set_loop(self.loop)
         sys.modules["__main__"] = self.main
         self.rich.begin(number)
         names = self.main.__dict__
@@ -86,13 +117,18 @@ class Runner:
             names.setdefault(name, value)
 
     def _run(self, number: int, code: str, done: Frame) -> None:
-        body, last = compile_run(number, code)
+        body, last = self._compiler.compile(number, code)
         if body.co_flags & _COROUTINE or (last is not None and last.co_flags & _COROUTINE):
-            value = self._drive(self._await_run(body, last))
+            end: list[contextvars.Context] = []
+            try:
+                value = self._drive(self._await_run(body, last, end))
+            finally:
+                for context in end:
+                    _adopt(context)
         else:
             exec(body, self.main.__dict__)
             value = eval(last, self.main.__dict__) if last is not None else None
-        if hasattr(type(value), "__await__") and not isinstance(value, (asyncio.Future, list)):
+        if _is_to_await(value):
             value = self._drive(_wait(value))
         if value is not None:
             self.main.__dict__["_"] = value
@@ -100,40 +136,43 @@ class Runner:
             if text is not None:
                 done["value"] = text
         for stream in (sys.stdout, sys.stderr):
-            if stream is not None and not getattr(stream, "closed", False):
+            if stream is not None and _is_open(stream):
                 stream.flush()
 
-    async def _await_run(self, body: types.CodeType, last: types.CodeType | None) -> Any:
-        value = None
-        for code in (body, last):
-            if code is not None:
-                value = eval(code, self.main.__dict__)
-                if code.co_flags & _COROUTINE:
-                    value = await value
-        return value if last is not None else None
+    async def _await_run(self, body: types.CodeType, last: types.CodeType | None, end: list[Any]) -> Any:
+        try:
+            value = None
+            for code in (body, last):
+                if code is not None:
+                    value = eval(code, self.main.__dict__)
+                    if code.co_flags & _COROUTINE:
+                        value = await value
+            return value if last is not None else None
+        finally:
+            end.append(_context())
 
     def _drive(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs a coroutine on the session's loop; an interrupt cancels it."""
-        task = self.loop.create_task(coroutine)
+        task = self._new_task(coroutine)
         self.interrupts.task = task
         try:
-            return self.loop.run_until_complete(task)
+            return self._run_loop(task)
         except asyncio.CancelledError as e:
             if task.cancelled() and self.interrupts.wanted:
                 raise KeyboardInterrupt().with_traceback(waited(e)) from None
             raise
-        except KeyboardInterrupt:
+        except BaseException:  # an interrupt, or the code has stopped the loop
             self._unwind(task)
             raise
         finally:
             self.interrupts.task = None
 
     def _unwind(self, task: asyncio.Task[Any]) -> None:
-        """Cancels what an interrupt left half done. Code that goes on is killed by the daemon."""
+        """Cancels what was left half done. Code that goes on is killed by the daemon."""
         if not task.done():
             task.cancel()
             try:
-                self.loop.run_until_complete(task)
+                self._run_loop(task)
             except (asyncio.CancelledError, Exception):
                 pass
 
@@ -143,30 +182,38 @@ class Runner:
         notify(lambda: self.loop.call_soon_threadsafe(_settle, stop))
         tasks = self.tasks()
         try:
-            self.loop.run_until_complete(asyncio.wait({stop, *tasks}, return_when=asyncio.FIRST_COMPLETED))
+            self._run_loop(_wait_first({stop, *tasks}, return_when=asyncio.FIRST_COMPLETED))
         except BaseException as e:  # a task's SystemExit ends the loop's run
             print(describe(e)["traceback"], file=self._capture.stderr)
         finally:
             notify(None)
 
     def tasks(self) -> set[Any]:
-        """The loop's tasks. Builtins that code has broken are put back here, before they hurt."""
-        try:
-            return asyncio.all_tasks(self.loop)
-        except Exception:
-            mend()
-            return asyncio.all_tasks(self.loop)
+        """The loop's tasks."""
+        return set(_surely(_all_tasks, self.loop))
 
-    def _end_children(self, began: int) -> None:
-        names = children.end(began)
+    def _end_leftovers(self, number: int, began: int) -> None:
+        """Ends what an interrupted run had started: its processes, its tasks, and its threads as far as may be."""
+        ended = self.interrupts.ended + children.end(began)
+        self._told("Processes that the interrupted code had started were ended", ended)
+        tasks = self.loop.of(number)
+        for task in tasks:
+            task.cancel()
+        self._told("Tasks that the interrupted code had started were canceled", [_name(t) for t in tasks])
+        self._told(
+            "Threads that the interrupted code had started were told to stop (in a blocking call: once it returns)",
+            threads.stop(number),
+        )
+
+    def _told(self, what: str, names: list[str]) -> None:
         if names:
             listed = ", ".join(sorted(set(names))[:5])
-            self.rich.note(f"Processes that the interrupted code had started were ended: {len(names)} ({listed}).")
+            self.rich.note(f"{what}: {len(names)} ({display.cut(listed, 200)}).")
 
     def _exited(self, done: Frame, error: SystemExit) -> None:
         code = error.code
+        self.rich.note("The code called exit(); the session goes on and its variables are kept.")
         if code is None or code == 0:
-            done["notices"] = ["The code called exit(); the session goes on and its variables are kept."]
             return
         text = display.cut(safe_str(code), MAX_TRACE)
         done.update(status="error", error={"type": "SystemExit", "message": text, "traceback": f"SystemExit: {text}"})
@@ -175,6 +222,41 @@ class Runner:
 def _settle(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+def _surely(what: Callable[..., Any], *args: Any) -> Any:
+    """Calls what, again if code has broken what it needs and that can be put back."""
+    try:
+        return what(*args)
+    except Exception:
+        mend()
+        return what(*args)
+
+
+def _is_to_await(value: Any) -> bool:
+    """Reports whether a last value stands for what it will come to. A task is there to go on in the background."""
+    kind = type(value)  # an object may lie about its class
+    if issubclass(kind, asyncio.Future):
+        return kind.__name__ == "_GatheringFuture"
+    return hasattr(kind, "__await__") and not issubclass(kind, list)
+
+
+def _is_open(stream: Any) -> bool:
+    try:
+        return not getattr(stream, "closed", True)
+    except ValueError:
+        return False  # it was detached
+
+
+def _adopt(context: contextvars.Context) -> None:
+    """Takes over what a task has set, as if it had not been one."""
+    for variable, value in context.items():
+        if variable is not RUN and variable.get(context) is not value:
+            variable.set(value)
+
+
+def _name(task: asyncio.Task[Any]) -> str:
+    return str(getattr(task.get_coro(), "__qualname__", "a task"))
 
 
 async def _wait(value: Any) -> Any:

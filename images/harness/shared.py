@@ -22,7 +22,8 @@ _RECORD = struct.Struct("<BBII")  # stream, background, run, length
 _SOON = 1024  # bytes in which a line may begin
 _TORN = 64  # longer than a sequence that colours or moves
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[^\[\]])")
-_HEADER = 64
+_WHY = struct.Struct("<H190s")  # length and text: what broke the harness
+_HEADER = 256
 _SIZE = _HEADER + BUFFER + 2 * TAIL
 
 
@@ -45,6 +46,17 @@ class Shared:
     @run.setter
     def run(self, run: int) -> None:
         _NOW.pack_into(self._m, 24, run)
+
+    @property
+    def why(self) -> str:
+        """What broke the harness, "" if nothing did."""
+        size, text = _WHY.unpack_from(self._m, 64)
+        return str(text[:size].decode("utf-8", "replace"))
+
+    def broken(self, error: BaseException) -> None:
+        """Notes what broke the harness, for the process that outlives this one."""
+        text = f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:190]
+        _WHY.pack_into(self._m, 64, len(text), text)
 
     def put(self, stream: int, background: bool, run: int, data: bytes) -> bool:
         """Appends to the buffer, to the last record where that is alike; False if there is no room."""

@@ -1,15 +1,19 @@
 """Turns the text of a call into code, and keeps the text for tracebacks."""
 
 from __future__ import annotations
+import __future__
 
 import ast
+import inspect
 import linecache
 import re
 import textwrap
 import types
 from collections import deque
+from typing import Any
 
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_FUTURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 
 # What is kept of old calls' source, in characters. Functions of older calls
 # still run; only tracebacks and inspect lack their lines.
@@ -24,24 +28,44 @@ _HINTS = (
 )
 
 
-def compile_run(number: int, code: str) -> tuple[types.CodeType, types.CodeType | None]:
-    """Compiles code; the second part is its last expression, None if it has none to show.
+class Compiler:
+    """Compiles one call after the other; a `from __future__` holds for all later ones."""
 
-    The source is registered, so that tracebacks and inspect show it.
-    """
-    code = _clean(code)
-    name = f"<run {number}>"
-    _kept.add(name, code)
-    try:
-        tree = compile(code, name, "exec", ast.PyCF_ONLY_AST | _AWAIT)
-    except SyntaxError as e:
-        _hint(e)
-        raise
-    last = None
-    if tree.body and isinstance(tree.body[-1], ast.Expr) and not _muted(code, tree.body[-1]):
-        node = tree.body.pop()
-        last = compile(ast.Expression(node.value), name, "eval", _AWAIT)
-    return compile(tree, name, "exec", _AWAIT), last
+    def __init__(self) -> None:
+        self._flags = _AWAIT
+
+    def compile(self, number: int, code: str) -> tuple[types.CodeType, types.CodeType | None]:
+        """Compiles code; the second part is its last expression, None if it has none to show.
+
+        The source is registered, so that tracebacks and inspect show it.
+        """
+        code = _clean(code)
+        name = f"<run {number}>"
+        _kept.add(name, code)
+        try:
+            return self._compile(name, code)
+        except SyntaxError as e:
+            _complete(e, code)
+            raise
+
+    def _compile(self, name: str, code: str) -> tuple[types.CodeType, types.CodeType | None]:
+        tree = compile(code, name, "exec", ast.PyCF_ONLY_AST | self._flags, True)
+        self._flags |= _futures(tree)
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr) and not _muted(code, tree.body[-1]):
+            node = tree.body.pop()
+            last = compile(ast.Expression(node.value), name, "eval", self._flags, True)
+        return compile(tree, name, "exec", self._flags, True), last
+
+
+def _futures(tree: ast.Module) -> int:
+    """The compiler flags of the __future__ imports at the top of a module. A bad one fails when it is compiled."""
+    flags = 0
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            for name in node.names:
+                flags |= _FUTURES.get(name.name, 0)
+    return flags
 
 
 def _clean(code: str) -> str:
@@ -59,12 +83,17 @@ class _Kept:
     """The sources that linecache holds, oldest first."""
 
     def __init__(self) -> None:
+        # Python 3.13 keeps the program of -c, and would show its lines for all that exec() runs.
+        getattr(linecache, "_interactive_cache", {}).clear()
         self._sizes: deque[tuple[str, int]] = deque()
         self._total = 0
 
     def add(self, name: str, code: str) -> None:
         """Registers a source, so that tracebacks and inspect show it, and drops old ones past the bound."""
-        linecache.cache[name] = (len(code), None, code.splitlines(True), name)  # no mtime: never dropped as stale
+        if type(linecache.cache) is not dict:
+            linecache.cache = {}  # code has broken it
+        lines = (code + "\n").splitlines(True)  # as of a file: carets are counted from its line's end
+        linecache.cache[name] = (len(code), None, lines, name)  # no mtime: never dropped as stale
         self._sizes.append((name, len(code)))
         self._total += len(code)
         while self._total > MAX_KEPT and len(self._sizes) > 1:
@@ -72,12 +101,43 @@ class _Kept:
             self._total -= size
             linecache.cache.pop(old, None)
 
+    def find(self, pattern: re.Pattern[str]) -> str | None:
+        """The newest source that has the pattern."""
+        for name, _ in reversed(self._sizes):
+            entry: Any = linecache.cache.get(name)
+            if entry is not None and pattern.search("".join(entry[2])):
+                return name
+        return None
+
 
 _kept = _Kept()
+_getfile = inspect.getfile
 
 
-def _hint(error: SyntaxError) -> None:
-    """Adds advice to the message where the line tells what was meant."""
+def getfile(value: Any) -> str:
+    """As inspect.getfile, and knows the calls that classes were defined in."""
+    if inspect.isclass(value) and getattr(value, "__module__", None) == "__main__":
+        found = _call_of(value)
+        if found is not None:
+            return found
+    return _getfile(value)
+
+
+def _call_of(cls: type) -> str | None:
+    """The call that a class was defined in: its methods know, else the newest that defines the name."""
+    for member in vars(cls).values():
+        member = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
+        code = getattr(member, "__code__", None)
+        if isinstance(code, types.CodeType) and code.co_filename.startswith("<run "):
+            return code.co_filename
+    return _kept.find(re.compile(rf"^[ \t]*class[ \t]+{re.escape(cls.__name__)}\b", re.M))
+
+
+def _complete(error: SyntaxError, code: str) -> None:
+    """Adds the line, which Python looks for in a file, and advice where the line tells what was meant."""
+    lines = code.split("\n")
+    if error.text is None and error.lineno is not None and 0 < error.lineno <= len(lines):
+        error.text = lines[error.lineno - 1]
     line = error.text or ""
     for pattern, advice in _HINTS:
         if pattern.search(line):

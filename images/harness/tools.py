@@ -6,9 +6,10 @@ Names are data here: they are looked up, and never become code.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Coroutine, Iterator
 from typing import Any
 
+from .awaits import Awaits, watched
 from .rpc import Client, MCPError
 
 
@@ -37,8 +38,8 @@ def _error_text(answer: dict[str, Any]) -> str:
 class Tools:
     """What is known of the loaded servers' tools, and the names code uses for them."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, awaits: Awaits) -> None:
+        self._client, self.awaits = client, awaits
         self.servers: dict[str, str] = {}  # alias -> name
         self._loaded: list[dict[str, str]] = []
         self._names: dict[str, dict[str, str]] = {}  # server -> alias or name -> name
@@ -55,6 +56,11 @@ class Tools:
     def server(self, name: str) -> str:
         """The real name of a loaded server, for its name or alias as code has it."""
         return self.servers.get(name, name)
+
+    def watch(self, coroutine: Coroutine[Any, Any, Any], server: str, tool: str) -> Awaitable[Any]:
+        """Has it told, by the name that code uses, if a call is never awaited."""
+        alias = next((a for a, name in self.servers.items() if name == server), server)
+        return self.awaits.call(coroutine, f"mcp_{alias}.{tool}")
 
     async def resolve(self, server: str, tool: str) -> str:
         """The tool's own name, for its name or its Python spelling."""
@@ -111,7 +117,7 @@ class Tool:
     def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
         if len(args) > 1 or (args and not isinstance(args[0], dict)) or (args and kwargs):
             raise TypeError(f"{self.__name__}() takes keyword arguments, or one dict of arguments")
-        return self._call(args[0] if args else kwargs, not args)
+        return self._tools.watch(self._call(args[0] if args else kwargs, not args), self._server, self.__name__)
 
     async def _call(self, arguments: dict[str, Any], keywords: bool) -> Any:
         name = await self._tools.resolve(self._server, self.__name__)
@@ -127,7 +133,7 @@ class Server:
     """A loaded MCP server: its tools are attributes, or items by their exact name."""
 
     def __init__(self, tools: Tools, name: str) -> None:
-        self._tools, self._name = tools, name
+        self._tools, self._name, self._awaits = tools, name, tools.awaits
 
     def __getattr__(self, tool: str) -> Tool:
         if tool.startswith("__") and tool.endswith("__"):
@@ -137,9 +143,11 @@ class Server:
     def __getitem__(self, tool: str) -> Tool:
         return Tool(self._tools, self._name, tool)
 
+    @watched
     async def call_tool(self, tool: str, arguments: dict[str, Any] | None = None, **kwargs: Any) -> Any:
         return await self._tools.call(self._name, tool, {**(arguments or {}), **kwargs})
 
+    @watched
     async def list_tools(self) -> Any:
         return (await self._tools._client.call("tools.list", {"server": self._name}))["tools"]
 

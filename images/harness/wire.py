@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from json import decoder, encoder
@@ -44,9 +45,17 @@ _REPLY = re.compile(rb'\{"t":"reply","id":([0-9]{1,18})')
 PRISTINE = dict(vars(builtins))
 
 
+MODULES: dict[str, Any] = {}  # what sys.modules held when the harness was ready
+
+
 def mend() -> None:
-    """Puts back the builtins that code has broken."""
-    vars(builtins).update(PRISTINE)
+    """Puts back builtins and modules that code has removed, or has put None in the place of."""
+    names = vars(builtins)
+    for name, value in PRISTINE.items():
+        if names.get(name) is None:
+            names[name] = value
+    if __name__ not in sys.modules:
+        sys.modules.update(MODULES)
 
 
 class TooLarge(ValueError):

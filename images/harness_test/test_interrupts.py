@@ -36,6 +36,51 @@ STOPPED = {
         "t.join()",
     ),
     "a subprocess": ("import subprocess\n" + GO + "subprocess.run(['sleep', '600'])", "subprocess.run"),
+    "a task group": (
+        "import asyncio\n" + GO + "await asyncio.wait([asyncio.ensure_future(asyncio.sleep(600))])",
+        "await asyncio.wait",
+    ),
+    "a lock": ("import threading\nl = threading.Lock(); l.acquire()\n" + GO + "l.acquire()", "l.acquire()"),
+    "a queue": ("import queue\n" + GO + "queue.Queue().get()", "queue.Queue().get()"),
+    "select": ("import select\n" + GO + "select.select([], [], [], 600)", "select.select"),
+    "a socket": ("import socket\na, b = socket.socketpair()\n" + GO + "a.recv(1)", "a.recv(1)"),
+    "a shell's command": (
+        "import subprocess\n" + GO + "subprocess.run('sleep 600; true', shell=True)",
+        "subprocess.run",
+    ),
+    "a captured subprocess": (
+        "import subprocess\n" + GO + "subprocess.run(['sleep', '600'], capture_output=True)",
+        "subprocess.run",
+    ),
+    "os.system, which ignores SIGINT": ("import os\n" + GO + "os.system('sleep 600')", "os.system"),
+    "a subprocess of asyncio": (
+        "import asyncio\np = await asyncio.create_subprocess_exec('sleep', '600')\n" + GO + "await p.wait()",
+        "await p.wait()",
+    ),
+    "a pool of processes": (
+        "import multiprocessing, time\n" + GO + "with multiprocessing.Pool(2) as p: p.map(time.sleep, [600] * 4)",
+        "p.map",
+    ),
+    "a pool of threads": (
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        + GO
+        + "with ThreadPoolExecutor(2) as p: list(p.map(time.sleep, [30] * 2))",
+        "ThreadPoolExecutor",
+    ),
+    "code that catches it once": (
+        "import time\n" + GO + "try: time.sleep(600)\nexcept BaseException: pass\ntime.sleep(600)",
+        "time.sleep(600)",
+    ),
+    "a coroutine that catches it once": (
+        "import asyncio\nasync def f():\n    try: await asyncio.sleep(600)\n    except asyncio.CancelledError: pass\n"
+        "    await asyncio.sleep(600)\n" + GO + "await f()",
+        "await asyncio.sleep(600)",
+    ),
+    "a busy loop with SIGINT blocked": (
+        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n" + GO + "while True: pass",
+        "while True: pass",
+    ),
+    "a sleep after an earlier call blocked SIGINT": ("import time\n" + GO + "time.sleep(600)", "time.sleep(600)"),
     "after the code ignored SIGINT itself": (
         "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n" + GO + "time.sleep(600)",
         "time.sleep(600)",
@@ -94,6 +139,60 @@ class Interrupts(Case):
         h.write(run + b'{"t":"interrupt","run":1}\n')
         self.assertEqual(h.finish().status, "interrupted")
         self.assertEqual(h.run("1+1").value, "2")
+
+    def test_c_code_that_looks_for_signals_and_lets_no_thread_in_is_stopped(self) -> None:
+        for code in ("import re\nre.match('(a+)+$', 'a' * 60 + 'b')", "x = 0\n7 ** 10**8"):
+            with self.subTest(code):
+                number = self.shared.start(code)
+                time.sleep(0.3)
+                self.shared.send({"t": "interrupt", "run": number})
+                reply = self.shared.finish()
+                self.assertEqual(reply.status, "interrupted")
+                self.assertIn("line 2", reply.error["traceback"])
+
+    def test_cleanup_runs_and_may_take_its_time(self) -> None:
+        reply = self.shared.interrupted(
+            "import time\nclass C:\n    def __enter__(s): pass\n    def __exit__(s, *a): print('closed')\n"
+            + GO
+            + "try:\n    with C(): time.sleep(600)\nfinally:\n    time.sleep(0.3); print('cleaned')"
+        )
+        self.assertEqual((reply.status, reply.text(1)), ("interrupted", "go\nclosed\ncleaned\n"))
+
+    def test_one_request_is_one_interrupt(self) -> None:
+        code = (
+            "import time\n" + GO + "n = 0\ntry: time.sleep(600)\nexcept KeyboardInterrupt: n += 1\n"
+            "for _ in range(20):\n    try: time.sleep(0.01)\n    except KeyboardInterrupt: n += 1\nn"
+        )
+        for _ in range(20):
+            self.assertEqual(self.shared.interrupted(code, again=30).value, "1")
+
+    def test_tasks_and_threads_of_an_interrupted_run_are_stopped_and_told(self) -> None:
+        h = self.harness()
+        h.run(
+            "import asyncio, threading, time\nn = 0\n"
+            "def count():\n    global n\n    while True: n += 1; time.sleep(0.01)\n"
+            "async def tick():\n    while True: await asyncio.sleep(0.01)\n"
+            "old = asyncio.create_task(tick())"
+        )
+        reply = h.interrupted(
+            "t = threading.Thread(target=count); t.start()\nk = asyncio.create_task(tick())\n"
+            + GO
+            + "await asyncio.sleep(600)"
+        )
+        self.assertRegex(reply.notices, r"Tasks .* were canceled: 1 \(tick\)")
+        self.assertRegex(reply.notices, r"Threads .* were told to stop .*: 1 \(Thread")
+        reply = h.run("t.join(50); await asyncio.sleep(0)\nt.is_alive(), k.cancelled(), old.done()")
+        self.assertEqual((reply.value, reply.text()), ("(False, True, False)", ""))
+
+    def test_alarms_of_the_code_are_its_own(self) -> None:
+        h = self.harness()
+        alarm = (
+            "import signal, time\ndef late(*_): raise TimeoutError('mine')\nsignal.signal(signal.SIGALRM, late)\n"
+            "signal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+        )
+        self.assertEqual(h.run(alarm + "time.sleep(60)").error["message"], "mine")
+        self.assertEqual(h.run(alarm + "import asyncio\nawait asyncio.sleep(60)").error["message"], "mine")
+        self.assertEqual(h.run("len(asyncio.all_tasks(asyncio.get_event_loop()))").value, "0")
 
     def test_code_that_swallows_interrupts_goes_on(self) -> None:
         h = self.harness()
@@ -164,7 +263,7 @@ class Children(Case):
     def test_fork_that_runs_on_ends_with_its_run_and_sends_nothing(self) -> None:
         h = self.harness()
         reply = h.run(
-            "import os\npid = os.fork()\nprint('child' if pid == 0 else 'parent')\nif pid: os.waitpid(pid, 0);"
+            "import os\npid = os.fork()\nprint('parent\\n' if pid else 'child\\n', end='')\nif pid: os.waitpid(pid, 0);"
         )
         self.assertEqual(sorted(reply.text(1).split()), ["child", "parent"])
         self.assertEqual([f["t"] for f in reply.frames if f["t"] != "output"], ["done"])

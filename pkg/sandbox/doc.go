@@ -103,7 +103,8 @@
 //	done       run, status (ok, error, interrupted), value, error {type,
 //	           message, traceback}, notices [text]; last frame of a run
 //	pong       id
-//	end        code or signal, oom (processes killed for memory); last of all
+//	end        code or signal, oom (processes killed for memory), why (what
+//	           broke the harness); last of all
 //
 // The files in testdata show whole exchanges; tests play them to both sides.
 //

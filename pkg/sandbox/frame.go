@@ -111,6 +111,7 @@ type inFrame struct {
 	Name       string                     `json:"name"`
 	Size       int64                      `json:"size"`
 	Stamp      string                     `json:"stamp"`
+	Why        string                     `json:"why"`
 }
 
 // A part is a piece of output, [stream, text] on the wire.

@@ -57,6 +57,12 @@ func TestHostileHarnessInRun(t *testing.T) {
 		{"an end for memory", func(h *fakeHarness, _ int64) {
 			h.line(`{"t":"end","signal":"SIGKILL","oom":1}`)
 		}, StatusLost, "it used more than its 512 MiB of memory and was killed"},
+		{"an exit after a child was killed for memory", func(h *fakeHarness, _ int64) {
+			h.line(`{"t":"end","code":7,"oom":1}`)
+		}, StatusLost, "Python ended with exit code 7"},
+		{"an end of the harness itself", func(h *fakeHarness, _ int64) {
+			h.line(`{"t":"end","code":70,"why":"OSError: [Errno 9] Bad <file> descriptor"}`)
+		}, StatusLost, "the code broke the program that runs it (OSError Errno 9 Bad file descriptor)"},
 		{"a picture of a kind without end", func(h *fakeHarness, run int64) {
 			h.line(`{"t":"rich","run":%d,"mime":%q,"data":"eA=="}`, run, strings.Repeat("m", 1000))
 			h.done(run)

@@ -177,8 +177,10 @@ func (s *Sandbox) endOnce() {
 func (s *Sandbox) diagnose(end *inFrame, err error) string {
 	limit := fmt.Sprintf("it used more than its %d MiB of memory and was killed", s.spec.MemoryBytes>>20)
 	switch {
-	case end != nil && end.OOM > 0:
+	case end != nil && end.OOM > 0 && end.Signal == "SIGKILL": // a child's death alone ends nothing
 		return limit
+	case end != nil && end.Why != "":
+		return fmt.Sprintf("the code broke the program that runs it (%s); it may have closed files that are not its own", printable(end.Why))
 	case end != nil && end.Signal != "":
 		return fmt.Sprintf("Python was ended by %s", printable(end.Signal))
 	case end != nil && end.Code != nil:
@@ -199,11 +201,14 @@ func (s *Sandbox) diagnose(end *inFrame, err error) string {
 	}
 }
 
+// maxWord bounds a word from the sandbox in a sentence, in characters.
+const maxWord = 80
+
 // printable keeps a word from the sandbox harmless in a sentence.
 func printable(s string) string {
 	out := []rune{}
 	for _, r := range s {
-		if len(out) == 40 {
+		if len(out) == maxWord {
 			break
 		}
 		if r == '_' || r == ' ' || (r >= '0' && r <= '9') || (r >= 'A' && r <= 'Z') || (r >= 'a' && r <= 'z') {
