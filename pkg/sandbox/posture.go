@@ -82,6 +82,9 @@ func weakerThanMeant(p *Posture) []string {
 		weak = append(weak, "process 1 can be looked into: "+head([]byte(p.Open)))
 	}
 	for _, m := range p.Mounts {
+		if m.Type == "cgroup2" && !slices.Contains(m.Options, "ro") {
+			weak = append(weak, "nothing but their owner keeps code from writing to cgroups")
+		}
 		if slices.Contains(gifts, m.Target) {
 			weak = append(weak, "the engine shows "+m.Target+" of its machine to sandboxes")
 		}

@@ -30,15 +30,12 @@ var own = map[string][]string{
 	"/dev/pts":    {"devpts"},
 	"/dev/mqueue": {"mqueue"},
 	"/dev/shm":    {"tmpfs"},
-	// Holds the cgroups of version 1, one mount each. It is root's.
-	"/sys/fs/cgroup": {"tmpfs"},
+	// A tmpfs holds the cgroups of version 1, one mount each. Both are root's.
+	"/sys/fs/cgroup": {"tmpfs", "cgroup2"},
 }
 
 // ownReadOnly are those that must not be written to.
-var ownReadOnly = map[string][]string{
-	"/sys":           {"sysfs"},
-	"/sys/fs/cgroup": {"cgroup2", "cgroup"},
-}
+var ownReadOnly = map[string][]string{"/sys": {"sysfs"}}
 
 // devices are what engines put into /dev by mounting the machine's where they
 // may not make them.
