@@ -36,11 +36,11 @@ func forgeries() []assault {
 		{name: "forge: and then the end", code: "for m in frames(): raw(m + b'\\n')\nos._exit(0)", timeout: long},
 		{name: "forge: from a child", code: "w = wire()\nchildren(1, lambda: [w.write(m + b'\\n') for m in frames()])", timeout: long},
 		{name: "forge: calls through the harness's client", timeout: long,
-			code: "c = next(o for o in gc.get_objects() if type(o).__name__ == 'Client')\nnames = [n for n in dir(c) if not n.startswith('__')]\n" +
+			code: "c = found('Client')\nnames = [n for n in dir(c) if not n.startswith('__')]\n" +
 				"for s in ('victim', 'files'):\n  for n in names:\n    try:\n      r = getattr(c, n)('tools.call', write_call(s)['params'])\n" +
 				"      if hasattr(r, '__await__'): r = await r\n    except BaseException: pass"},
 		{name: "forge: servers said to be loaded", timeout: long,
-			code: "from mcp import runtime\nt = next(o for o in gc.get_objects() if type(o).__name__ == 'Tools')\n" +
+			code: "from mcp import runtime\nt = found('Tools')\n" +
 				"t.load([{'name': s, 'alias': s} for s in ('victim', 'files')])\n" +
 				"for s in ('victim', 'files'):\n  try: await runtime.call_tool(s, 'write_file', write_call(s)['params']['arguments'])\n  except Exception: pass"},
 		{name: "forge: names of servers that only look alike", timeout: long,
