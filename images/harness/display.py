@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 from . import brief, figures, markup, pictures, tables
-from .brief import cut as cut
+from .brief import cut
 
 # Bounds on what one run may show, in number and in bytes. The daemon has the
 # same (pkg/bridge/rich.go).

@@ -21,6 +21,7 @@ from typing import Any, Callable
 from . import children, display, posture, threads
 from .adapt import adapt
 from .awaits import Awaits
+from .brief import cut
 from .capture import RUN, Capture
 from .hooks import Hooks
 from .interrupts import Interrupts
@@ -208,14 +209,14 @@ class Runner:
     def _told(self, what: str, names: list[str]) -> None:
         if names:
             listed = ", ".join(sorted(set(names))[:5])
-            self.rich.note(f"{what}: {len(names)} ({display.cut(listed, 200)}).")
+            self.rich.note(f"{what}: {len(names)} ({cut(listed, 200)}).")
 
     def _exited(self, done: Frame, error: SystemExit) -> None:
         code = error.code
         self.rich.note("The code called exit(); the session goes on and its variables are kept.")
         if code is None or code == 0:
             return
-        text = display.cut(safe_str(code), MAX_TRACE)
+        text = cut(safe_str(code), MAX_TRACE)
         done.update(status="error", error={"type": "SystemExit", "message": text, "traceback": f"SystemExit: {text}"})
 
 

@@ -14,8 +14,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from . import display
 from .advice import advice
+from .brief import cut
 
 MAX_TRACE = 12_000  # characters of a traceback
 _HEAD, _TAIL = 5, 20  # frames of the agent's code that are shown of a deep recursion
@@ -29,9 +29,9 @@ _tracebacks = traceback.TracebackException, traceback.StackSummary, types.Traceb
 
 def describe(error: BaseException) -> dict[str, str]:
     """Type, message and traceback of an exception."""
-    kind = display.cut(type(error).__name__, 200)
-    message = display.cut(safe_str(error), MAX_TRACE)
-    text = display.cut(trace(error), MAX_TRACE)
+    kind = cut(type(error).__name__, 200)
+    message = cut(safe_str(error), MAX_TRACE)
+    text = cut(trace(error), MAX_TRACE)
     hint = advice(kind, message)
     _strip(error)
     return {"type": kind, "message": message, "traceback": text + (f"\nhint: {hint}" if hint else "")}
@@ -54,7 +54,7 @@ def trace(error: BaseException) -> str:
     try:
         return "".join(_pruned(error).format()).rstrip("\n")
     except BaseException:  # the exception's own code raised, or nested too deep
-        return display.cut(type(error).__name__, 200) + ": " + display.cut(safe_str(error), MAX_TRACE)
+        return cut(type(error).__name__, 200) + ": " + cut(safe_str(error), MAX_TRACE)
 
 
 def _pruned(error: BaseException) -> traceback.TracebackException:
