@@ -24,23 +24,21 @@ def now() -> int:
     return int(_clock(_BOOT) * _TICKS)
 
 
-def end(since: int) -> list[str]:
+def end(since: int, killed: dict[int, str]) -> None:
     """Kills what descends from the sandbox's first process and started at `since` or later.
 
-    Returns the names of what was killed. This process is left alone.
+    Notes pid and name of each in killed, before it dies. This process is left alone.
     """
-    killed: dict[int, str] = {}
     for _ in range(_ROUNDS):
         found = {pid: name for pid, name, began in _descendants(_getppid()) if began >= since}
         if found.keys() <= killed.keys():
             break
+        killed.update(found)
         for pid in found:
             try:
                 _kill(pid, signal.SIGKILL)
             except OSError:
                 pass  # it has ended by itself
-        killed.update(found)
-    return list(killed.values())
 
 
 def _descendants(first: int) -> Iterator[tuple[int, str, int]]:

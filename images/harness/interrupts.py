@@ -32,7 +32,7 @@ class Interrupts:
         self._since = 0  # when that was, in the time of children
         self._due = False  # a request has not reached the handler yet
         self._asked = False  # a task was canceled; the next interrupt is less polite
-        self.ended: list[str] = []  # names of processes that were in the way
+        self.ended: dict[int, str] = {}  # processes that were in the way, pid -> name
         self.run = 0  # the run that may be interrupted now
         self.wanted = 0  # the run that is to be interrupted
         self.task: asyncio.Task[Any] | None = None
@@ -49,7 +49,7 @@ class Interrupts:
         self._send()
         if again:
             # os.system() and its like wait for a child with SIGINT ignored.
-            self.ended += children.end(self._since)
+            children.end(self._since, self.ended)
 
     def _send(self) -> None:
         """Interrupts the main thread: a blocking call by the signal, Python even where that is blocked or ignored."""
@@ -64,7 +64,7 @@ class Interrupts:
         self._shield.pending = self._asked = False
         with self._lock:
             self.run = self._begun = run
-            self._since, self.ended = since, []
+            self._since, self.ended = since, {}
             self._due = self.wanted == run
             if not self._due:
                 self.wanted = 0

@@ -35,7 +35,7 @@ _COROUTINE = inspect.CO_COROUTINE
 # Captured before any other code runs, which may change them where they are.
 _all_tasks, _wait_first, _set_loop = asyncio.all_tasks, asyncio.wait, asyncio.set_event_loop
 _clock, _limit, _set_limit = time.monotonic, sys.getrecursionlimit, sys.setrecursionlimit
-_context = contextvars.copy_context
+_context, _Future, _Cancelled = contextvars.copy_context, asyncio.Future, asyncio.CancelledError
 
 _MIN_DEPTH = 200  # frames that the harness must be able to go down
 _OOM_TIME = 0.02  # seconds; code that ran for less has not filled the memory
@@ -158,7 +158,7 @@ class Runner:
         self.interrupts.task = task
         try:
             return self._run_loop(task)
-        except asyncio.CancelledError as e:
+        except _Cancelled as e:
             if task.cancelled() and self.interrupts.wanted:
                 raise KeyboardInterrupt().with_traceback(waited(e)) from None
             raise
@@ -174,7 +174,7 @@ class Runner:
             task.cancel()
             try:
                 self._run_loop(task)
-            except (asyncio.CancelledError, Exception):
+            except (_Cancelled, Exception):
                 pass
 
     def idle(self, notify: Callable[[Callable[[], object] | None], None]) -> None:
@@ -195,8 +195,9 @@ class Runner:
 
     def _end_leftovers(self, number: int, began: int) -> None:
         """Ends what an interrupted run had started: its processes, its tasks, and its threads as far as may be."""
-        ended = self.interrupts.ended + children.end(began)
-        self._told("Processes that the interrupted code had started were ended", ended)
+        ended = self.interrupts.ended
+        children.end(began, ended)
+        self._told("Processes that the interrupted code had started were ended", list(ended.values()))
         tasks = self.loop.of(number)
         for task in tasks:
             task.cancel()
@@ -237,7 +238,7 @@ def _surely(what: Callable[..., Any], *args: Any) -> Any:
 def _is_to_await(value: Any) -> bool:
     """Reports whether a last value stands for what it will come to. A task is there to go on in the background."""
     kind = type(value)  # an object may lie about its class
-    if issubclass(kind, asyncio.Future):
+    if issubclass(kind, _Future):
         return kind.__name__ == "_GatheringFuture"
     return hasattr(kind, "__await__") and not issubclass(kind, list)
 
