@@ -67,7 +67,7 @@ demo: ## set everything up and show one agent session
 .PHONY: image
 image: build ## make the sandbox image: with mmdebstrap where it is installed, else from a registry
 	if ! command -v mmdebstrap >/dev/null; then exec bin/bridged image build; fi; \
-		[[ -e $(BRIDGED_TEST_CACHE)/full.tar ]] || images/debian.sh $(BRIDGED_TEST_CACHE)/full.tar full; \
+		images/debian.sh --if-changed $(BRIDGED_TEST_CACHE)/full.tar full; \
 		bin/bridged image import --file $(BRIDGED_TEST_CACHE)/full.tar
 
 .PHONY: setup

@@ -2,10 +2,11 @@
 # Builds a sandbox image's root file system from Debian packages, for places
 # where no container registry can be reached.
 #
-#   debian.sh OUT [slim|full]
+#   debian.sh [--if-changed] OUT [slim|full]
 #
 # OUT is the tar to write (default variant: full). It appears complete or not
-# at all. Import it with `bridged image import --file OUT`.
+# at all. Import it with `bridged image import --file OUT`. With --if-changed
+# an OUT that this very script has made is kept; OUT.recipe tells.
 #
 #   slim  Python and its standard library
 #   full  slim, and numpy pandas scipy scikit-learn matplotlib pillow openpyxl
@@ -29,7 +30,7 @@ die() {
 }
 
 usage() {
-	echo "usage: debian.sh OUT [slim|full]" >&2
+	echo "usage: debian.sh [--if-changed] OUT [slim|full]" >&2
 	exit 2
 }
 
@@ -144,9 +145,18 @@ build() {
 		"$suite" "$tar" ${mirror:+"$mirror"} 2>&1 </dev/null | progress 3>"$log"
 }
 
+keep=""
+if [[ ${1:-} == --if-changed ]]; then
+	keep=1
+	shift
+fi
 [[ $# -ge 1 && $# -le 2 && $1 != -* ]] || usage
 out=$1 variant=${2:-full}
 packages "$variant" >/dev/null
+recipe="$variant $suite $(sha256sum <"${BASH_SOURCE[0]}")"
+if [[ -n $keep && -s $out && -e $out.recipe && $(<"$out.recipe") == "$recipe" ]]; then
+	exit
+fi
 command -v mmdebstrap >/dev/null ||
 	die "mmdebstrap is not installed: apt-get install mmdebstrap debian-archive-keyring uidmap"
 [[ -e /usr/share/keyrings/debian-archive-keyring.gpg ]] ||
@@ -160,5 +170,7 @@ if ! build "$tmp" "$variant" "$log"; then
 	tail -n 15 "$log" >&2
 	die "building the $variant image: mmdebstrap stopped; its whole output is in $log"
 fi
+rm -f "$out.recipe"
 mv "$tmp" "$out"
+echo "$recipe" >"$out.recipe"
 rm -f "$log"

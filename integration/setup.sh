@@ -106,12 +106,11 @@ write_configs() {
 	CONF
 }
 
-# make_image builds the root file system $1, which images/debian.sh knows.
+# make_image builds the root file system $1, which images/debian.sh knows, unless
+# it is there; $2 is how long that takes.
 make_image() {
-	local tar=$cache/$1.tar
-	[[ ! -s $tar ]] || return 0
-	say "building the $1 image: about $2"
-	"$here/../images/debian.sh" "$tar" "$1" >&2
+	say "the $1 image: about $2 if it must be built"
+	"$here/../images/debian.sh" --if-changed "$cache/$1.tar" "$1" >&2
 }
 
 # make_trixie makes a Debian 13 root with Podman 5. It appears complete or not

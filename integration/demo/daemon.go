@@ -55,13 +55,11 @@ func ensureImage(ctx context.Context, p places, e *engine) error {
 		return p.command(ctx, e, "image", "build").Run()
 	}
 	tar := filepath.Join(p.cache, "full.tar")
-	if _, err := os.Stat(tar); err != nil {
-		say("Building the sandbox image: Debian with Python and its data packages (a minute or two)")
-		build := exec.CommandContext(ctx, "images/debian.sh", tar, "full")
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		if err := build.Run(); err != nil {
-			return fmt.Errorf("building the sandbox image: %w", err)
-		}
+	say("Building the sandbox image, if there is none: Debian with Python and its data packages (a minute or two)")
+	build := exec.CommandContext(ctx, "images/debian.sh", "--if-changed", tar, "full")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building the sandbox image: %w", err)
 	}
 	say("Importing the image into the engine")
 	if err := p.command(ctx, e, "image", "import", "--file", tar, "--tag", sandboxImage).Run(); err != nil {
