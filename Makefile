@@ -48,7 +48,7 @@ harness-test: ## run the harness's tests under the sandbox's own Python
 
 .PHONY: integration
 integration: ## run the tests on real engines and real MCP servers (after setup and build)
-	GOFLAGS='$(GOFLAGS),integration' go test -count=1 -timeout 30m ./integration/...
+	GOFLAGS='$(GOFLAGS),integration' go test -p 1 -count=1 -timeout 45m ./integration/...
 
 # The engine of the benchmarks: rootless, rootful, docker or trixie.
 ENGINE ?= rootful
