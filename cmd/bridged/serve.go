@@ -178,7 +178,7 @@ func (d *daemon) sandboxOptions() sandbox.Options {
 	}
 	return sandbox.Options{
 		Spec: spec, Boot: images.Boot(), Payload: images.Payload(), Imports: d.conf.Sandbox.Imports,
-		Logger: d.log, Abandon: d.leftovers.add,
+		Logger: d.log, Abandon: d.leftovers.add, Others: int(d.conf.Pool.Max) - 1,
 	}
 }
 

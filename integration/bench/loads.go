@@ -140,9 +140,8 @@ const (
 	crowdTime = 5 * time.Second
 )
 
-// crowdEnv lets a daemon have a crowd of sandboxes. An engine that can't limit
-// the processes of one sandbox limits those of all together.
-var crowdEnv = []string{"MCP_BRIDGE_IMPORTS=json", "MCP_BRIDGE_POOL_MAX=64", "MCP_BRIDGE_POOL_MEMORY=never", "MCP_BRIDGE_PIDS=4096"}
+// crowdEnv lets a daemon have a crowd of sandboxes.
+var crowdEnv = []string{"MCP_BRIDGE_IMPORTS=json", "MCP_BRIDGE_POOL_MAX=64", "MCP_BRIDGE_POOL_MEMORY=never"}
 
 // sessions measures many sessions that call as fast as they can, each of which
 // must see its own variables.

@@ -21,6 +21,10 @@ import (
 	"github.com/bridged/bridged/pkg/runtime"
 )
 
+// idlePids is what a sandbox has of processes and threads while nothing runs in
+// it: the harness's, and the threads that numeric libraries keep, one a core.
+const idlePids = 24
+
 const (
 	// startTimeout bounds a launch, warm imports included. A warm image is
 	// ready in about a second; past this the sandbox is dead, not slow.
@@ -52,6 +56,12 @@ type Options struct {
 	Imports []string // done before a sandbox is ready; one that fails is left out
 	Output  int      // bytes a run may print before the middle is cut; 0 means 64 KiB
 	Logger  zerolog.Logger
+
+	// Others is how many sandboxes may run beside this one. Where an engine
+	// sets no limit of processes, the kernel counts those of all sandboxes of
+	// a user together (RLIMIT_NPROC, setrlimit(2)), and this one must not find
+	// its share used up by others that are idle.
+	Others int
 
 	// Abandon is told about each container that could not be removed, so that
 	// it can be once the engine is back. It must not block; nil drops them.
@@ -264,7 +274,7 @@ func (s *Sandbox) check(hello inFrame, o Options) (configFrame, error) {
 		case degradedMemory:
 			c.LimitMemory = s.spec.MemoryBytes
 		case degradedPids:
-			c.LimitPids = s.spec.Pids
+			c.LimitPids = s.spec.Pids + idlePids*int64(o.Others)
 		}
 	}
 	return c, nil

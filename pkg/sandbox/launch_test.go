@@ -226,12 +226,13 @@ func TestDegradedLimitsAreSetByTheHarness(t *testing.T) {
 			return interpreter(h)
 		})
 		o := fakeOptions()
+		o.Others = 31
 		o.attest = func(*Posture, runtime.Spec) ([]string, error) { return []string{degradedMemory, degradedPids}, nil }
 		s, err := Launch(t.Context(), e, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		expectContains(t, "config", <-configs, `"limit_memory":536870912,"limit_pids":128`)
+		expectContains(t, "config", <-configs, `"limit_memory":536870912,"limit_pids":872`)
 	})
 }
