@@ -238,8 +238,10 @@ class Capture:
         if size <= self._left and size <= _RECORD:
             self._left -= size
             self._put(stream, background, data)
-        else:
+        elif self._left:
             self._add_much(stream, background, data)
+        else:
+            self._shared.spill(stream, data)
 
     def _add_much(self, stream: int, background: bool, data: bytes) -> None:
         size = len(data)

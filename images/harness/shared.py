@@ -17,6 +17,7 @@ TAIL = 1 << 15
 
 _USED = struct.Struct("<I")
 _CUT = struct.Struct("<QQ")  # bytes that went into the tail of stdout and stderr
+_TOTAL = struct.Struct("<Q")  # one of these
 _NOW = struct.Struct("<Q")  # the run at hand
 _RECORD = struct.Struct("<BBII")  # stream, background, run, length
 _SOON = 1024  # bytes in which a line may begin
@@ -32,10 +33,11 @@ class Shared:
 
     def __init__(self) -> None:
         self._m = mmap.mmap(-1, _SIZE)
-        # The worker's own account of the buffer: what is in use, and its last record.
+        # The worker's own account of the buffer: what is in use, its last record,
         self._used = 0
         self._kind: tuple[int, bool, int] | None = None
         self._last = self._length = 0
+        self._spilled = {1: 0, 2: 0}  # and of the tails
 
     @property
     def run(self) -> int:
@@ -96,18 +98,20 @@ class Shared:
 
     def spill(self, stream: int, data: bytes) -> None:
         """Adds to a stream's tail, over its oldest bytes."""
-        totals = list(_CUT.unpack_from(self._m, 8))
-        total = totals[stream - 1]
-        totals[stream - 1] = total + len(data)
+        total = self._spilled[stream]
+        self._spilled[stream] = end = total + len(data)
         if len(data) > TAIL:
             total += len(data) - TAIL
             data = data[-TAIL:]
         base = _HEADER + BUFFER + (stream - 1) * TAIL
         at = total % TAIL
-        first = min(len(data), TAIL - at)
-        self._m[base + at : base + at + first] = data[:first]
-        self._m[base : base + len(data) - first] = data[first:]
-        _CUT.pack_into(self._m, 8, *totals)
+        room = TAIL - at
+        if len(data) <= room:
+            self._m[base + at : base + at + len(data)] = data
+        else:
+            self._m[base + at : base + TAIL] = data[:room]
+            self._m[base : base + len(data) - room] = data[room:]
+        _TOTAL.pack_into(self._m, 8 * stream, end)
 
     def tails(self, run: int) -> list[Frame]:
         """Empties both tails into frames that say how much was left out before them."""
@@ -116,6 +120,7 @@ class Shared:
             if total:
                 frames.append(self._tail(stream, total, run))
         _CUT.pack_into(self._m, 8, 0, 0)
+        self._spilled = {1: 0, 2: 0}
         return frames
 
     def _tail(self, stream: int, total: int, run: int) -> Frame:
