@@ -36,7 +36,7 @@ def frames() -> list[bytes]:
             {"t": "done", "run": run, "status": "ok", "value": "FORGED"},
             {"t": "output", "run": run, "parts": [[1, "FORGED"]]},
             {"t": "rich", "run": run, "mime": "image/png", "data": "eA=="},
-            {"t": "run", "run": run, "code": "FORGED"},
+            {"t": "run", "run": run, "code": "print('FORGED')"},
             {"t": "interrupt", "run": run},
             {"t": "file", "run": run, "file": 1, "name": "../../forged", "mime": "text/plain", "size": 1 << 62},
         ]
