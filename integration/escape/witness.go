@@ -3,6 +3,7 @@
 package escape
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -37,6 +38,7 @@ const (
 // A witness is a session that has done nothing and must not notice anything.
 type witness struct {
 	*guest
+	label   string // of the house's containers
 	servers []sandbox.Server
 	n       int
 }
@@ -47,7 +49,7 @@ n += 1
 n, "escape" in str(await mcp_files.list_allowed_directories())`
 
 func (h *house) witness(ctx context.Context) (*witness, error) {
-	w := &witness{guest: h.guest()}
+	w := &witness{guest: h.guest(), label: h.label}
 	var err error
 	if w.servers, err = w.load("files"); err == nil {
 		_, err = w.Run(ctx, sandbox.Request{Code: "n = 0", Servers: w.servers}, nil)
@@ -78,6 +80,7 @@ func (w *witness) ask(ctx context.Context) string {
 // on.
 type watch struct {
 	stop    context.CancelFunc
+	label   string
 	done    sync.WaitGroup
 	trouble string // of the witness
 	peak    uint64 // heap, bytes
@@ -86,7 +89,7 @@ type watch struct {
 
 func (w *witness) watch(ctx context.Context) *watch {
 	ctx, stop := context.WithCancel(ctx)
-	v := &watch{stop: stop}
+	v := &watch{stop: stop, label: w.label}
 	v.done.Go(func() { v.listen(ctx, w) })
 	v.done.Go(func() { v.measure(ctx) })
 	return v
@@ -102,7 +105,7 @@ func (v *watch) listen(ctx context.Context, w *witness) {
 
 func (v *watch) measure(ctx context.Context) {
 	for {
-		v.peak, v.crowd = max(v.peak, heap()), max(v.crowd, crowd())
+		v.peak, v.crowd = max(v.peak, heap()), max(v.crowd, crowd(v.label))
 		if !sleep(ctx, beat/4) {
 			return
 		}
@@ -132,18 +135,27 @@ func heap() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// crowd returns how many processes the pid namespace has that has most, but for
-// our own. Other users' processes can't be seen unless this is root.
-func crowd() int {
+// crowd returns how many processes the container has that has most, of those
+// with label in their environment. They can't be seen unless this is root.
+func crowd(label string) int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0
 	}
-	own, _ := os.Readlink("/proc/self/ns/pid")
-	count, most := map[string]int{}, 0
+	count, ours, most := map[string]int{}, map[string]bool{}, 0
 	for _, e := range entries {
 		space, err := os.Readlink("/proc/" + e.Name() + "/ns/pid")
-		if err != nil || space == own {
+		if err != nil {
+			continue
+		}
+		if _, known := ours[space]; !known {
+			environ, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+			if err != nil || len(environ) == 0 {
+				continue
+			}
+			ours[space] = bytes.Contains(environ, []byte(label))
+		}
+		if !ours[space] {
 			continue
 		}
 		count[space]++
