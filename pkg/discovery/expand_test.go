@@ -25,7 +25,7 @@ func TestExpandText(t *testing.T) {
 		{"what is no name is literal", claudeDialect, "${env:A} ${} ${1x} ${a b}", "${env:A} ${} ${1x} ${a b}", nil},
 		{"a missing one stays and is named", claudeDialect, "${B} ${UNSET}", "b ${UNSET}", []string{"UNSET"}},
 		{"editors have a prefix", editorDialect, "${env:B} ${A} ${env:UNSET}", "b ${A} ${env:UNSET}", []string{"UNSET"}},
-		{"editors know folders", editorDialect, "${userHome}|${workspaceFolder}|${workspaceFolderBasename}", "/home/dev|/work/site|site", nil},
+		{"editors know folders", editorDialect, "${userHome}|${workspaceFolder}|${workspaceFolderBasename}", "/home/dev|/srv/site|site", nil},
 		{"files without a dialect are literal", literalDialect, "${A} $A", "${A} $A", nil},
 	}
 	for _, tt := range tests {
@@ -34,7 +34,7 @@ func TestExpandText(t *testing.T) {
 				Name: "x", Transport: Stdio, dialect: tt.dialect, Command: tt.text, Args: []string{tt.text}, Cwd: tt.text,
 				Env: map[string]string{"E": tt.text}, URL: tt.text, Headers: map[string]string{"H": tt.text},
 			}
-			got, err := s.Expand(env, "/home/dev", "/work/site")
+			got, err := s.Expand(env, "/home/dev", "/srv/site")
 			fields := []string{got.Command, got.Args[0], got.Cwd, got.Env["E"], got.URL, got.Headers["H"]}
 			for i, field := range fields {
 				if field != tt.want {
@@ -89,9 +89,9 @@ func TestExpandTilde(t *testing.T) {
 }
 
 func TestExpandUsesTheProjectsFolder(t *testing.T) {
-	s := Server{dialect: editorDialect, Root: "/work/site", Args: []string{"${workspaceFolder}"}}
-	got, err := s.Expand(environment(nil), "/h", "/work/site/deep/inside")
-	if err != nil || got.Args[0] != "/work/site" {
+	s := Server{dialect: editorDialect, Root: "/srv/site", Args: []string{"${workspaceFolder}"}}
+	got, err := s.Expand(environment(nil), "/h", "/srv/site/deep/inside")
+	if err != nil || got.Args[0] != "/srv/site" {
 		t.Errorf("got %q, %v", got.Args, err)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/bridged/bridged/pkg/discovery"
 )
 
-// LC-03
 func TestNothingOfAServerOutlivesItsStop(t *testing.T) {
 	rows := []struct {
 		name   string
@@ -48,7 +47,6 @@ func TestNothingOfAServerOutlivesItsStop(t *testing.T) {
 	}
 }
 
-// LC-03
 func TestServerBehindAShellIsStoppedAsAWhole(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, quick())
@@ -66,7 +64,6 @@ func TestServerBehindAShellIsStoppedAsAWhole(t *testing.T) {
 	}
 }
 
-// LC-03
 func TestChildrenOfAServerThatDiesAreKilled(t *testing.T) {
 	for _, sid := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in sessions of their own: %v", sid), func(t *testing.T) {
@@ -87,7 +84,6 @@ func TestChildrenOfAServerThatDiesAreKilled(t *testing.T) {
 	}
 }
 
-// LC-03
 func TestServerWhoseLauncherEndsIsStopped(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, quick())
@@ -107,7 +103,6 @@ func TestServerWhoseLauncherEndsIsStopped(t *testing.T) {
 	}
 }
 
-// LC-04
 func TestServerDiesWithTheDaemonHoweverThatDies(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return // elsewhere only the end of its stdin tells a server
@@ -211,7 +206,6 @@ func TestCloseStopsAllServersAtOnceAndEndsTheirCalls(t *testing.T) {
 	}
 }
 
-// CF-09
 func TestCommandThatCannotBeStartedSaysWhy(t *testing.T) {
 	plain := t.TempDir() + "/plain"
 	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o600); err != nil {
@@ -259,7 +253,6 @@ func TestCommandThatCannotBeStartedSaysWhy(t *testing.T) {
 	}
 }
 
-// CF-09
 func TestArgumentsReachTheServerUntouchedByAShell(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, quick())

@@ -15,7 +15,6 @@ import (
 	"github.com/bridged/bridged/pkg/discovery"
 )
 
-// UP-04
 func TestServerThatDiesBeforeItAnswersIsQuoted(t *testing.T) {
 	o := quick()
 	o.backoffMin = time.Hour
@@ -31,7 +30,6 @@ func TestServerThatDiesBeforeItAnswersIsQuoted(t *testing.T) {
 	}
 }
 
-// UP-04, UP-19
 func TestDeathDuringACallFailsEveryPendingCallAndSaysHow(t *testing.T) {
 	rows := []struct {
 		name, tool string
@@ -80,7 +78,6 @@ func TestSecretsOfADefinitionAreMaskedInWhatItsServerWrites(t *testing.T) {
 	}
 }
 
-// UP-17
 func TestAnyProtocolVersionIsTaken(t *testing.T) {
 	rows := []struct{ name, version, refuse, want string }{
 		{"an older one", "2024-11-05", "", "2024-11-05"},
@@ -101,7 +98,6 @@ func TestAnyProtocolVersionIsTaken(t *testing.T) {
 	}
 }
 
-// UP-18
 func TestSlowStartDelaysNobodyElseAndGoesOnWhenItsCallersGiveUp(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, quick())
@@ -143,7 +139,6 @@ func stateOf(p *Proxy, name string) State {
 	return ""
 }
 
-// UP-19
 func TestCallThatMayHaveRunIsNeverMadeAgain(t *testing.T) {
 	rows := []struct {
 		name      string
@@ -171,7 +166,6 @@ func TestCallThatMayHaveRunIsNeverMadeAgain(t *testing.T) {
 	}
 }
 
-// UP-20
 func TestCancellationReachesTheRightServerUnderItsOwnID(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, quick())
@@ -237,7 +231,6 @@ func idOf(t *testing.T, lines []string, text string) string {
 	return ""
 }
 
-// UP-20
 func TestInitializeIsNeverCanceled(t *testing.T) {
 	o := quick()
 	o.StartTimeout = time.Second
@@ -253,7 +246,6 @@ func TestInitializeIsNeverCanceled(t *testing.T) {
 	}
 }
 
-// UP-21
 func TestServerThatExitsAfterEachAnswerIsStartedOnDemandOnly(t *testing.T) {
 	b, s := one(t, quick(), fakeConfig{ExitAt: "answered"})
 	for range 4 {
@@ -271,7 +263,6 @@ func TestServerThatExitsAfterEachAnswerIsStartedOnDemandOnly(t *testing.T) {
 	}
 }
 
-// UP-21, variant B
 func TestServerThatExitsAtOnceFailsWithGrowingPauses(t *testing.T) {
 	o := quick()
 	o.backoffMin, o.backoffMax = 150*time.Millisecond, time.Hour
@@ -294,7 +285,6 @@ func TestServerThatExitsAtOnceFailsWithGrowingPauses(t *testing.T) {
 	}
 }
 
-// UP-23
 func TestParallelCallsNeitherWaitForNorSpoilEachOther(t *testing.T) {
 	o := quick()
 	o.CallTimeout = 2 * time.Second
@@ -339,7 +329,6 @@ func TestParallelCallsNeitherWaitForNorSpoilEachOther(t *testing.T) {
 	}
 }
 
-// UP-24
 func TestRequestsThatAreNoJSONAreRefused(t *testing.T) {
 	_, s := one(t, quick(), fakeConfig{})
 	for _, params := range []string{
@@ -372,7 +361,6 @@ func TestServerThatDoesNotReadFailsCallsWithinTheirTime(t *testing.T) {
 	wg.Wait()
 }
 
-// LC-02
 func TestSessionsShareOneProcessForEachDefinition(t *testing.T) {
 	b := newBench(t)
 	o := quick()
@@ -456,7 +444,6 @@ func TestAnotherEnvironmentIsAnotherProcess(t *testing.T) {
 	}
 }
 
-// CF-04
 func TestServerGetsWhatItNeedsAndNoSecretOfOurs(t *testing.T) {
 	t.Setenv("DAEMON_SECRET", "canary")
 	_, s := one(t, quick(), fakeConfig{})
@@ -483,7 +470,6 @@ func TestServerGetsWhatItNeedsAndNoSecretOfOurs(t *testing.T) {
 	}
 }
 
-// UP-22
 func TestPythonServerWritesUTF8WithoutALocale(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, quick())

@@ -62,7 +62,6 @@ func TestLoadOfWrongNamesLoadsNothingAndNamesThem(t *testing.T) {
 	}
 }
 
-// UP-05
 func TestAllPagesOfToolsAreRead(t *testing.T) {
 	var first, second []string
 	for i := range 14 {
@@ -115,7 +114,6 @@ func TestAllPagesOfToolsAreRead(t *testing.T) {
 	}
 }
 
-// UP-07
 func TestToolsThatChangeDuringACallAreSeenByTheNextWithFewLists(t *testing.T) {
 	b := newBench(t)
 	s := open(t, newProxy(t, quick()), b.server("fake", fakeConfig{Log: b.path("log")}))
@@ -133,7 +131,6 @@ func TestToolsThatChangeDuringACallAreSeenByTheNextWithFewLists(t *testing.T) {
 	}
 }
 
-// UP-08, UP-09
 func TestOddToolsAreReachableByTheirExactNames(t *testing.T) {
 	names := []string{"get-item", "get_item", "get.item", "a/b", "class", "None", "1st", "日本語", "__init__", strings.Repeat("n", 128), "good"}
 	tools := fakeList(names)

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// UP-01
 func TestLinesThatAreNoProtocolAreSkipped(t *testing.T) {
 	_, s := one(t, quick(), fakeConfig{
 		Before: "fake 1.2 ready\n\n\x1b[31mred \U0001F600\x1b[0m\n{\"level\":\"info\",\"msg\":\"x\"}\n123\nnull\n[]\n{\"id\":1000,\"result\":{}}\n",
@@ -24,7 +23,6 @@ func TestLinesThatAreNoProtocolAreSkipped(t *testing.T) {
 	}
 }
 
-// UP-01, variant B
 func TestServerThatOnlyPrintsFailsAtItsStartTimeoutAndIsQuoted(t *testing.T) {
 	o := quick()
 	o.StartTimeout = time.Second
@@ -46,7 +44,6 @@ func TestServerThatOnlyPrintsFailsAtItsStartTimeoutAndIsQuoted(t *testing.T) {
 	}
 }
 
-// UP-02
 func TestLongAnswersArriveWhole(t *testing.T) {
 	_, s := one(t, quick(), fakeConfig{})
 	for _, n := range []int{0, 65_535, 65_536, 65_537, 1 << 20, 5 << 20, 20 << 20} {
@@ -57,7 +54,6 @@ func TestLongAnswersArriveWhole(t *testing.T) {
 	}
 }
 
-// UP-02
 func TestAnswerOverTheCapFailsItsCallOnly(t *testing.T) {
 	o := quick()
 	o.MaxMessage = 1 << 20
@@ -81,7 +77,6 @@ func TestAnswerOverTheCapFailsItsCallOnly(t *testing.T) {
 	}
 }
 
-// UP-03
 func TestStderrOfAnyVolumeIsDrainedAndItsEndKept(t *testing.T) {
 	_, s := one(t, quick(), fakeConfig{StderrStart: 1 << 20, StderrCall: 256 << 10})
 	for range 20 {
@@ -96,7 +91,6 @@ func TestStderrOfAnyVolumeIsDrainedAndItsEndKept(t *testing.T) {
 	}
 }
 
-// UP-06
 func TestRequestsOfAServerAreAnsweredAtOnceUnderItsOwnIDs(t *testing.T) {
 	_, s := one(t, quick(), fakeConfig{PingFirst: true})
 	got := must(t, s, "ask", args{})
@@ -112,7 +106,6 @@ func TestRequestsOfAServerAreAnsweredAtOnceUnderItsOwnIDs(t *testing.T) {
 	}
 }
 
-// UP-10
 func TestAnswersUnderWrongIDsNeverReachAnotherCall(t *testing.T) {
 	t.Run("an id as a string is taken", func(t *testing.T) {
 		_, s := one(t, quick(), fakeConfig{IDs: "string"})
@@ -182,7 +175,6 @@ func pendingOf(s *Session) int {
 	return n
 }
 
-// UP-11, UP-12, UP-13
 func TestResultsPassThroughAsWritten(t *testing.T) {
 	rows := map[string]string{
 		"numbers of any size":  `{"structuredContent":{"i":9007199254740993,"n":-9223372036854775808,"big":12345678901234567890123456789,"f":1.0,"e":1e21,"l":[{"x":9007199254740993}]},"_meta":{"n":9007199254740993},"content":[]}`,
@@ -203,7 +195,6 @@ func TestResultsPassThroughAsWritten(t *testing.T) {
 	}
 }
 
-// UP-11
 func TestArgumentsPassThroughAsWritten(t *testing.T) {
 	_, s := one(t, quick(), fakeConfig{})
 	want := `{"z":9007199254740993,"a":12345678901234567890123456789,"f":1.0,"t":"<&>"}`
@@ -217,7 +208,6 @@ func TestArgumentsPassThroughAsWritten(t *testing.T) {
 	}
 }
 
-// UP-13
 func TestErrorOfAServerIsToldApartAndKeepsItsData(t *testing.T) {
 	_, s := one(t, quick(), fakeConfig{})
 	_, err := call(t, s, "fake", "refuse", args{})
@@ -228,7 +218,6 @@ func TestErrorOfAServerIsToldApartAndKeepsItsData(t *testing.T) {
 	}
 }
 
-// UP-22
 func TestTextThatIsNoUTF8IsReplacedAndTheConnectionStays(t *testing.T) {
 	rows := []struct{ name, raw, want string }{
 		{"characters of four bytes", "\U0001F600", "\U0001F600"},
