@@ -77,8 +77,13 @@ func TestChildrenOfAServerThatDiesAreKilled(t *testing.T) {
 			if !b.settles(0) {
 				t.Errorf("they live on: %v", b.processes())
 			}
-			if st := p.Status()[0]; !strings.Contains(st.LastError, "killed") {
-				t.Errorf("status: %+v", st)
+			// The last words of a dead server are waited for before its end is told.
+			st := p.Status()[0]
+			for end := time.Now().Add(hang); !strings.Contains(st.LastError, "killed"); st = p.Status()[0] {
+				if time.Now().After(end) {
+					t.Fatalf("status: %+v", st)
+				}
+				time.Sleep(10 * time.Millisecond)
 			}
 		})
 	}
