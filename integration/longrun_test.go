@@ -26,6 +26,7 @@ const still = "still running (run "
 func TestLongRuns(t *testing.T) {
 	for _, name := range engines.All {
 		t.Run(string(name), func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			r := engines.ForTest(t, name)
 			h := onEngine(t, r, "MCP_BRIDGE_YIELD_AFTER=1s", "MCP_BRIDGE_MAX_TIMEOUT=2h")
 			d := h.serve(t)

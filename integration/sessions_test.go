@@ -232,6 +232,7 @@ func TestContainersPausedFromOutside(t *testing.T) {
 			continue
 		}
 		t.Run(string(name), func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			r := engines.ForTest(t, name)
 			h := onEngine(t, r)
 			d := h.serve(t)

@@ -47,21 +47,6 @@ type Running struct {
 	exited chan struct{} // closed when cmd has ended
 }
 
-// ForTest starts the engine and stops it when the test ends.
-func ForTest(tb testing.TB, name Name) *Running {
-	tb.Helper()
-	r, err := Start(tb.Context(), name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := r.Stop(); err != nil {
-			tb.Error(err)
-		}
-	})
-	return r
-}
-
 // Start starts an engine, waits until it answers, removes what containers an
 // earlier run left in it, and gives it its image.
 func Start(ctx context.Context, name Name) (*Running, error) {
