@@ -46,9 +46,11 @@ harness-test: ## run the harness's tests under the sandbox's own Python
 	images/inside.sh $(BRIDGED_TEST_CACHE)/slim.tar images \
 		python3 -W error -m unittest discover --start-directory harness_test --top-level-directory .
 
+# The attacks tell how many they were even when none got through: hence -v.
 .PHONY: integration
 integration: ## run the tests on real engines and real MCP servers (after setup and build)
-	GOFLAGS='$(GOFLAGS),integration' go test -p 1 -count=1 -timeout 45m ./integration/...
+	GOFLAGS='$(GOFLAGS),integration' go test -count=1 -timeout 45m ./integration
+	GOFLAGS='$(GOFLAGS),integration' go test -v -count=1 -timeout 45m ./integration/escape
 
 # The engine of the benchmarks: rootless, rootful, docker or trixie.
 ENGINE ?= rootful
