@@ -55,12 +55,14 @@ class Control:
         """A signal handler: takes what is there on the main thread.
 
         Code in C may hold Python's lock for long and let nothing in but
-        signals. In the middle of the harness's own work it is left alone.
+        signals. In the middle of the harness's own work it is left alone. The
+        thread may have taken a frame and need Python's lock to go on: waiting
+        for it, for a while, gives it that.
         """
         if self._shield.depth:
             return
         with self._shield:
-            if self._lock.acquire(False):
+            if self._lock.acquire(timeout=0.2):
                 try:
                     if self._ready.poll(0):
                         self._read()
