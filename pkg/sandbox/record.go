@@ -52,12 +52,7 @@ func (r *Record) Add(o Output) {
 // addHead puts as much of a piece into the head as fits, and returns the rest.
 func (r *Record) addHead(o Output) (rest Output) {
 	room := r.half - r.headSize - pieceCost*(len(r.head)+1)
-	n := len(o.Text)
-	if n > room {
-		for n = max(room, 0); n > 0 && !utf8.RuneStart(o.Text[n]); {
-			n--
-		}
-	}
+	n := len(prefix(o.Text, room))
 	if n == 0 && (len(o.Text) > 0 || room < 0) {
 		return o
 	}

@@ -278,15 +278,18 @@ func (s *Sandbox) conclude(r *run, stopped Status) Result {
 }
 
 // clip bounds a text from the sandbox.
-func clip(s string) string {
-	if len(s) <= maxText {
+func clip(s string) string { return prefix(s, maxText) }
+
+// prefix returns the start of s, at most so many bytes and no torn character.
+func prefix(s string, most int) string {
+	n := max(most, 0)
+	if len(s) <= n {
 		return s
 	}
-	cut := maxText
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
 	}
-	return s[:cut]
+	return s[:n]
 }
 
 func clipError(e *PyError) *PyError {

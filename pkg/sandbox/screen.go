@@ -1,9 +1,6 @@
 package sandbox
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // Bounds on the part of a stream that can still change. A terminal has some
 // fifty rows of a few hundred columns; nothing reaches what has scrolled off.
@@ -187,16 +184,11 @@ func (s *screen) print(text string) {
 // returns how much that was.
 func (s *screen) append(text string) int {
 	r := &s.rows[s.at]
-	n := len(text)
-	if room := maxRow - len(r.text); n > room {
-		for n = max(room, 0); n > 0 && !utf8.RuneStart(text[n]); {
-			n--
-		}
-	}
-	r.text += text[:n]
-	s.live += n
+	text = prefix(text, maxRow-len(r.text))
+	r.text += text
+	s.live += len(text)
 	s.col = end
-	return n
+	return len(text)
 }
 
 // down moves the cursor to the start of the next row, because of a newline or
