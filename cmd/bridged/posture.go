@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/bridged/bridged/pkg/ops"
@@ -23,15 +22,15 @@ func describeSandbox(s sandbox.Snapshot) ops.Sandbox {
 func describePosture(p *sandbox.Posture) ops.Posture {
 	filters, _ := p.Filters()
 	out := ops.Posture{
-		UID: first(p, "Uid"), GID: first(p, "Gid"), Capabilities: capabilities(p),
-		NoNewPrivs: first(p, "NoNewPrivs") == "1", Seccomp: seccompMode(first(p, "Seccomp")), SeccompFilters: filters,
+		UID: p.First("Uid"), GID: p.First("Gid"), Capabilities: capabilities(p),
+		NoNewPrivs: p.First("NoNewPrivs") == "1", Seccomp: seccompMode(p.First("Seccomp")), SeccompFilters: filters,
 		OwnFilter: p.Unfiltered == "", ProcessHidden: p.Open == "",
 		Interfaces: append([]string{}, p.Interfaces...), MemoryBytes: p.Memory, SwapBytes: p.Swap, PIDs: p.Pids,
 		OpenFiles: p.Nofile, CoreBytes: p.Core, Mounts: []ops.Mount{}, MountsLeftOut: max(0, len(p.Mounts)-shownMounts),
 	}
 	for _, m := range p.Mounts[:min(len(p.Mounts), shownMounts)] {
 		row := ops.Mount{Target: m.Target, Type: m.Type, Options: m.Options}
-		if !slices.Contains(m.Options, "ro") {
+		if !m.ReadOnly() {
 			row.Bytes = m.Size
 		}
 		out.Mounts = append(out.Mounts, row)
@@ -39,18 +38,10 @@ func describePosture(p *sandbox.Posture) ops.Posture {
 	return out
 }
 
-// first returns the first value of a line of /proc/self/status.
-func first(p *sandbox.Posture, key string) string {
-	if v := p.Status[key]; len(v) > 0 {
-		return v[0]
-	}
-	return ""
-}
-
 // capabilities joins all sets of them.
 func capabilities(p *sandbox.Posture) string {
 	for _, set := range []string{"CapEff", "CapPrm", "CapBnd", "CapAmb"} {
-		if v := first(p, set); strings.Trim(v, "0") != "" {
+		if v := p.First(set); strings.Trim(v, "0") != "" {
 			return v
 		}
 	}

@@ -82,7 +82,7 @@ func weakerThanMeant(p *Posture) []string {
 		weak = append(weak, "process 1 can be looked into: "+head([]byte(p.Open)))
 	}
 	for _, m := range p.Mounts {
-		if m.Type == "cgroup2" && !slices.Contains(m.Options, "ro") {
+		if m.Type == "cgroup2" && !m.ReadOnly() {
 			weak = append(weak, "nothing but their owner keeps code from writing to cgroups")
 		}
 		if slices.Contains(gifts, m.Target) {
@@ -107,11 +107,11 @@ func badIdentity(p *Posture, spec runtime.Spec) []string {
 		}
 	}
 	for _, name := range []string{"CapEff", "CapPrm", "CapBnd", "CapAmb"} {
-		if v, err := strconv.ParseUint(p.first(name), 16, 64); err != nil || v != 0 {
-			bad = append(bad, fmt.Sprintf("%s %s, want none", name, p.first(name)))
+		if v, err := strconv.ParseUint(p.First(name), 16, 64); err != nil || v != 0 {
+			bad = append(bad, fmt.Sprintf("%s %s, want none", name, p.First(name)))
 		}
 	}
-	if got := p.first("NoNewPrivs"); got != "1" {
+	if got := p.First("NoNewPrivs"); got != "1" {
 		bad = append(bad, fmt.Sprintf("NoNewPrivs %q, want 1", got))
 	}
 	return bad
@@ -124,7 +124,7 @@ func badSeccomp(p *Posture) []string {
 	if p.EngineSeccomp != "2" {
 		bad = append(bad, fmt.Sprintf("the engine's Seccomp %q, want 2 (a filter)", p.EngineSeccomp))
 	}
-	if got := p.first("Seccomp"); got != "2" {
+	if got := p.First("Seccomp"); got != "2" {
 		bad = append(bad, fmt.Sprintf("Seccomp %q, want 2 (a filter)", got))
 	}
 	if n, ok := p.Filters(); ok && p.Unfiltered == "" && n < 2 {
@@ -136,12 +136,12 @@ func badSeccomp(p *Posture) []string {
 // Filters returns how many seccomp filters there are; kernels before 5.9 don't
 // say.
 func (p *Posture) Filters() (n int, ok bool) {
-	n, err := strconv.Atoi(p.first("Seccomp_filters"))
+	n, err := strconv.Atoi(p.First("Seccomp_filters"))
 	return n, err == nil
 }
 
-// first returns the first value of a status line, "" if there is none.
-func (p *Posture) first(key string) string {
+// First returns the first value of a status line, "" if there is none.
+func (p *Posture) First(key string) string {
 	if v := p.Status[key]; len(v) > 0 {
 		return v[0]
 	}

@@ -19,6 +19,9 @@ type Mount struct {
 	Dir     bool     `json:"dir"`
 }
 
+// ReadOnly reports whether nothing can be written through the mount.
+func (m Mount) ReadOnly() bool { return slices.Contains(m.Options, "ro") }
+
 // sizeSlack allows for a tmpfs being rounded up to whole pages.
 const sizeSlack = 1 << 16
 
@@ -49,7 +52,7 @@ var gifts = []string{"/run/secrets", "/etc/crypto-policies/back-ends"}
 func badMounts(p *Posture, spec runtime.Spec) []string {
 	var bad []string
 	root := p.mount("/")
-	if root == nil || !slices.Contains(root.Options, "ro") {
+	if root == nil || !root.ReadOnly() {
 		bad = append(bad, "the root file system is writable")
 	}
 	for _, t := range spec.Tmpfs {
@@ -88,7 +91,7 @@ func badData(p *Posture, spec runtime.Spec) []string {
 		switch {
 		case m == nil:
 			bad = append(bad, fmt.Sprintf("%s is not mounted", d.Target))
-		case !slices.Contains(m.Options, "ro"):
+		case !m.ReadOnly():
 			bad = append(bad, fmt.Sprintf("%s is writable", d.Target))
 		}
 	}
@@ -99,7 +102,7 @@ func badData(p *Posture, spec runtime.Spec) []string {
 // for one that every container has, or that the engine makes read-only to tell
 // a container of itself, such as /etc/hosts.
 func unasked(m *Mount, spec runtime.Spec) string {
-	readOnly := slices.Contains(m.Options, "ro")
+	readOnly := m.ReadOnly()
 	switch {
 	case m.Target == "/" || slices.ContainsFunc(spec.Tmpfs, func(t runtime.Tmpfs) bool { return t.Target == m.Target }):
 		return "" // looked at above
