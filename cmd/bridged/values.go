@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/bridged/bridged/pkg/sandbox"
 )
 
 // A byteSize is a number of bytes as people write it: "512m", "1GiB", "1048576".
@@ -98,16 +100,7 @@ func (s share) of(total int64) int64 {
 // A duration is a positive span of time: "30s", "10m", or a number of seconds.
 type duration time.Duration
 
-func (d duration) String() string {
-	s := time.Duration(d).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
+func (d duration) String() string { return sandbox.Brief(time.Duration(d)) }
 
 // Set parses s; a bare number is seconds.
 func (d *duration) Set(s string) error {

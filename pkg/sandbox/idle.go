@@ -86,7 +86,7 @@ func (s *Session) tend(now time.Time) time.Duration {
 		p.done.Go(func() { p.Release(sb) })
 		return 0
 	case p.opts.SessionIdle > 0 && idle >= p.opts.SessionIdle:
-		s.yieldLocked(fmt.Sprintf("the session was idle for %s, the limit (run.session_idle)", brief(p.opts.SessionIdle)))
+		s.yieldLocked(fmt.Sprintf("the session was idle for %s, the limit (run.session_idle)", Brief(p.opts.SessionIdle)))
 		p.done.Go(func() { p.Release(sb) })
 		return 0
 	}
