@@ -77,10 +77,8 @@ func (s *session) addFiles(srv *server.MCPServer, hooks *server.Hooks) {
 // files returns what can be read, of all Python sessions of the connection.
 func (s *session) files() []sandbox.File {
 	var list []sandbox.File
-	for _, p := range s.pys.all() {
-		if ws := p.desk.opened(); ws != nil {
-			list = append(list, ws.Files()...)
-		}
+	for _, ws := range s.pys.workspaces() {
+		list = append(list, ws.Files()...)
 	}
 	return list
 }
@@ -130,11 +128,7 @@ func (s *session) readFile(ctx context.Context, req mcp.ReadResourceRequest) ([]
 
 // copyFile looks for a file in all Python sessions.
 func (s *session) copyFile(ctx context.Context, w io.Writer, uri string) (sandbox.File, error) {
-	for _, p := range s.pys.all() {
-		ws := p.desk.opened()
-		if ws == nil {
-			continue
-		}
+	for _, ws := range s.pys.workspaces() {
 		if f, err := ws.CopyFile(ctx, w, uri, maxRead); !errors.Is(err, sandbox.ErrNoFile) {
 			return f, err
 		}

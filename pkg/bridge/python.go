@@ -145,6 +145,17 @@ func (ps *pythons) all() []*python {
 	})
 }
 
+// workspaces returns those that are open, the oldest session's first.
+func (ps *pythons) workspaces() []Workspace {
+	var list []Workspace
+	for _, p := range ps.all() {
+		if ws := p.desk.opened(); ws != nil {
+			list = append(list, ws)
+		}
+	}
+	return list
+}
+
 // close closes all workspaces at once. The connection's context must have
 // ended.
 func (ps *pythons) close() {
