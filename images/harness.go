@@ -17,8 +17,8 @@ var harness embed.FS
 // a module comes after those that it imports.
 var modules = []string{
 	"__init__", "wire", "seccomp", "posture", "shared", "kept", "capture", "control", "children",
-	"brief", "tables", "pictures", "figures", "markup", "display", "advice", "trace", "notebook", "hooks",
-	"files", "awaits", "rpc", "tools", "mcpmod", "interrupts", "source", "adapt", "loop", "threads", "run", "main",
+	"brief", "tables", "pictures", "figures", "markup", "display", "advice", "source", "trace", "notebook", "hooks",
+	"files", "awaits", "rpc", "tools", "mcpmod", "interrupts", "adapt", "loop", "threads", "run", "main",
 }
 
 // Boot is the program for `python3 -c` that takes the harness from stdin.

@@ -12,6 +12,9 @@ import types
 from collections import deque
 from typing import Any
 
+# What the file names of calls begin with: "<run 7>" is the seventh.
+CALL = "<run "
+
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _FUTURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 
@@ -40,7 +43,7 @@ class Compiler:
         The source is registered, so that tracebacks and inspect show it.
         """
         code = _clean(code)
-        name = f"<run {number}>"
+        name = f"{CALL}{number}>"
         _kept.add(name, code)
         try:
             return self._compile(name, code)
@@ -128,7 +131,7 @@ def _call_of(cls: type) -> str | None:
     for member in vars(cls).values():
         member = inspect.unwrap(getattr(member, "fget", None) or getattr(member, "__func__", member))
         code = getattr(member, "__code__", None)
-        if isinstance(code, types.CodeType) and code.co_filename.startswith("<run "):
+        if isinstance(code, types.CodeType) and code.co_filename.startswith(CALL):
             return code.co_filename
     return _kept.find(re.compile(rf"^[ \t]*class[ \t]+{re.escape(cls.__name__)}\b", re.M))
 

@@ -6,6 +6,8 @@ import sys
 import threading
 import types
 
+from .source import CALL
+
 _frames, _all = sys._current_frames, threading.enumerate
 
 
@@ -33,7 +35,7 @@ def stop(run: int) -> list[str]:
 
 def _is_busy(frame: types.FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<run "):
+        if frame.f_code.co_filename.startswith(CALL):
             return True
         frame = frame.f_back
     return False

@@ -16,6 +16,7 @@ from typing import Any
 
 from .advice import advice
 from .brief import cut
+from .source import CALL
 
 MAX_TRACE = 12_000  # characters of a traceback
 _HEAD, _TAIL = 5, 20  # frames of the agent's code that are shown of a deep recursion
@@ -183,7 +184,7 @@ def waited(error: asyncio.CancelledError) -> types.TracebackType | None:
     for _ in range(10):
         if seen is None:
             break
-        if any(t.tb_frame.f_code.co_filename.startswith("<run ") for t in _walk(seen.__traceback__)):
+        if any(t.tb_frame.f_code.co_filename.startswith(CALL) for t in _walk(seen.__traceback__)):
             return seen.__traceback__
         seen = seen.__context__
     return error.__traceback__
