@@ -113,19 +113,11 @@ type agent struct {
 // agent starts a shim and initializes.
 func (d *daemon) agent() (*agent, error) {
 	a := &agent{cmd: exec.Command("bin/bridge-shim")}
-	a.cmd.Env, a.cmd.Stderr = d.env, os.Stderr
-	in, err := a.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := a.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := a.cmd.Start(); err != nil {
+	a.cmd.Env = d.env
+	var err error
+	if a.in, a.out, err = piped(a.cmd); err != nil {
 		return nil, fmt.Errorf("starting a shim: %w", err)
 	}
-	a.in, a.out = in, bufio.NewReaderSize(out, 1<<20)
 	params := map[string]any{
 		"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]string{"name": "bench", "version": "1"},
 	}
@@ -134,6 +126,20 @@ func (d *daemon) agent() (*agent, error) {
 	}
 	_, err = io.WriteString(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
 	return a, err
+}
+
+// piped starts a program that is asked and answers in lines.
+func piped(cmd *exec.Cmd) (io.WriteCloser, *bufio.Reader, error) {
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	return in, bufio.NewReaderSize(out, 1<<20), cmd.Start()
 }
 
 // request sends one request and returns its result.

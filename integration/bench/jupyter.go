@@ -126,19 +126,10 @@ func startKernel(ctx context.Context) (*kernel, error) {
 		argv = append([]string{"sudo", "-n"}, argv...)
 	}
 	k := &kernel{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...)}
-	k.cmd.Stderr = os.Stderr
-	in, err := k.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := k.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := k.cmd.Start(); err != nil {
+	var err error
+	if k.in, k.out, err = piped(k.cmd); err != nil {
 		return nil, fmt.Errorf("starting a Jupyter kernel: %w", err)
 	}
-	k.in, k.out = in, bufio.NewReader(out)
 	return k, nil
 }
 
