@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from typing import Any, Callable, Optional
 
 Attempt = Callable[[], Optional[str]]
@@ -122,6 +123,19 @@ def calls(group: str, rows: dict[str, Callable[[], Any]]) -> None:
             return f"it returned {function()!r}"
 
         attempt(f"{group}: {name}")(got)
+
+
+def all_files() -> Iterator[tuple[str, int]]:
+    """Yields path and mode of all that is no folder, but for /proc and /sys."""
+    for folder, folders, names in os.walk("/"):
+        if folder == "/":
+            folders[:] = [d for d in folders if d not in ("proc", "sys")]
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                yield path, os.lstat(path).st_mode
+            except OSError:
+                pass  # it is gone
 
 
 def _child(function: Attempt, out: int) -> None:

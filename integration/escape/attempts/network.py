@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
+import stat
 import struct
 from typing import Callable
 
-from escape import attempt
+from escape import all_files, attempt
 
 PUBLIC = ("1.1.1.1", 443)
 METADATA = ("169.254.169.254", 80)
@@ -177,15 +177,4 @@ def known_abstract() -> str | None:
 
 @attempt("sockets: a file of the engine's or the daemon's")
 def socket_files() -> str | None:
-    found = []
-    for folder, folders, files in os.walk("/"):
-        if folder == "/":
-            folders[:] = [d for d in folders if d not in ("proc", "sys")]
-        for name in files:
-            path = os.path.join(folder, name)
-            try:
-                if os.lstat(path).st_mode & 0o170000 == 0o140000:
-                    found.append(path)
-            except OSError:
-                pass
-    return ", ".join(found) or None
+    return ", ".join(path for path, mode in all_files() if stat.S_ISSOCK(mode)) or None

@@ -10,7 +10,7 @@ import stat
 import struct
 import subprocess
 
-from escape import attempt, calls, syscall
+from escape import all_files, attempt, calls, syscall
 
 calls(
     "identity",
@@ -64,19 +64,7 @@ def seccomp() -> str | None:
 
 
 def _programs() -> list[str]:
-    found = []
-    for folder, folders, files in os.walk("/"):
-        if folder == "/":
-            folders[:] = [d for d in folders if d not in ("proc", "sys")]
-        for name in files:
-            path = os.path.join(folder, name)
-            try:
-                mode = os.lstat(path).st_mode
-            except OSError:
-                continue
-            if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
-                found.append(path)
-    return found
+    return [path for path, mode in all_files() if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID)]
 
 
 @attempt("identity: a setuid program")
