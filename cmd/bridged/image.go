@@ -133,7 +133,7 @@ func imagePullCommand() *cobra.Command {
 				if strings.HasPrefix(ref, "localhost/") {
 					return fmt.Errorf("pulling %s: it is a name for images made here; use `bridged image build` or `import`", ref)
 				}
-				if err := e.Pull(ctx, ref, progress); err != nil {
+				if err := e.Pull(ctx, ref, "", progress); err != nil {
 					return fmt.Errorf("pulling %s: %w", ref, err)
 				}
 				return report(ctx, cmd.OutOrStdout(), e, ref)

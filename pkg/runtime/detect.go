@@ -54,8 +54,12 @@ type DialFunc func(ctx context.Context, endpoint string) (Engine, error)
 // It looks at nothing but env, which is [os.Getenv] or a map's.
 func Candidates(env func(string) string, opts DetectOptions) ([]Candidate, error) {
 	usual := usualPlaces(env, opts)
+	configured := "the configuration"
+	if opts.Runtime == env("MCP_BRIDGE_RUNTIME") {
+		configured = "MCP_BRIDGE_RUNTIME" // of which the configuration has it
+	}
 	for _, choice := range []struct{ value, why string }{
-		{opts.Runtime, "the configuration"},
+		{opts.Runtime, configured},
 		{env("MCP_BRIDGE_RUNTIME"), "MCP_BRIDGE_RUNTIME"},
 	} {
 		value := strings.TrimSpace(choice.value)
@@ -186,7 +190,7 @@ func Detect(ctx context.Context, candidates []Candidate, dial map[string]DialFun
 		for _, name := range c.engines() {
 			e, err := try(ctx, dial[name], c.Endpoint)
 			if err == nil {
-				return e, nil
+				return again(ctx, c, name, e, dial), nil
 			}
 			if ctx.Err() != nil {
 				return nil, fmt.Errorf("looking for a container engine: %w", context.Cause(ctx))
@@ -195,6 +199,23 @@ func Detect(ctx context.Context, candidates []Candidate, dial map[string]DialFun
 		}
 	}
 	return nil, tried
+}
+
+// again returns e, which was reached as the engine called name, unless one that
+// comes first for the candidate answers by now. A Podman that was just starting
+// when it was asked would be taken for a Docker, for good.
+func again(ctx context.Context, c Candidate, name string, e Engine, dial map[string]DialFunc) Engine {
+	for _, first := range c.engines() {
+		if first == name {
+			break
+		}
+		better, err := try(ctx, dial[first], c.Endpoint)
+		if err == nil {
+			_ = e.Close() // it only has idle connections
+			return better
+		}
+	}
+	return e
 }
 
 // engines are those to try at the candidate. Podman is first, since it also

@@ -1,9 +1,11 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 )
@@ -26,26 +28,40 @@ func (f failures) Error() string {
 		b.WriteString(": there was no place to look")
 	}
 	for _, one := range f {
-		fmt.Fprintf(&b, "\n  %s as %s (%s): %s", one.Endpoint, one.engine, one.Why, reason(one.err))
+		fmt.Fprintf(&b, "\n  %s as %s (%s): %s", one.Endpoint, one.engine, one.Why, one.reason())
 	}
-	fmt.Fprintf(&b, "\n%s", f.advice())
+	fmt.Fprintf(&b, "\n%s\n`bridged doctor`, run in a terminal, finds out more.", f.advice())
 	return b.String()
 }
 
 // Unwrap makes errors.Is find [ErrNoEngine].
 func (f failures) Unwrap() error { return ErrNoEngine }
 
-// reason is err in a few words where it is one of the usual.
-func reason(err error) string {
+// reason is the error in a few words where it is one of the usual.
+func (f failure) reason() string {
+	err := f.err
 	switch {
-	case absent(err):
+	case absent(err), f.hidden():
 		return "no such socket"
 	case refusedConn(err):
 		return "nothing listens there"
 	case denied(err):
 		return "permission denied"
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("it does not answer within %s: it hangs, or the machine is overloaded", dialTime)
 	}
 	return err.Error()
+}
+
+// hidden reports whether Docker's library has put its own words in place of the
+// system's "no such file".
+func (f failure) hidden() bool {
+	path, unix := strings.CutPrefix(f.Endpoint, "unix://")
+	if !unix || !strings.Contains(f.err.Error(), "Is the docker daemon running?") {
+		return false
+	}
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // The drivers' libraries keep no error values, so the words count as well.

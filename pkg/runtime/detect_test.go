@@ -124,6 +124,8 @@ type namedEngine struct {
 	name string
 }
 
+func (namedEngine) Close() error { return nil }
+
 func dialers(up map[string]bool, asked *[]string, fail error) map[string]DialFunc {
 	dial := func(name string) DialFunc {
 		return func(_ context.Context, endpoint string) (Engine, error) {
@@ -149,9 +151,25 @@ func TestDetectTakesTheFirstThatAnswers(t *testing.T) {
 	if want := (namedEngine{name: "docker unix:///b"}); e != want {
 		t.Errorf("engine = %v, want %v", e, want)
 	}
-	want := []string{"podman unix:///a", "podman unix:///b", "docker unix:///b"}
+	want := []string{"podman unix:///a", "podman unix:///b", "docker unix:///b", "podman unix:///b"}
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+// A service that is starting answers to the second question only.
+func TestDetectTakesNoPodmanForADocker(t *testing.T) {
+	var asked []string
+	up := map[string]bool{"docker unix:///b": true}
+	dial := dialers(up, &asked, syscall.ECONNREFUSED)
+	inner := dial[Docker]
+	dial[Docker] = func(ctx context.Context, endpoint string) (Engine, error) {
+		up["podman unix:///b"] = true
+		return inner(ctx, endpoint)
+	}
+	e, err := Detect(t.Context(), []Candidate{{Endpoint: "unix:///b"}}, dial)
+	if want := (namedEngine{name: "podman unix:///b"}); e != want || err != nil {
+		t.Errorf("engine = %v, %v, want %v", e, err, want)
 	}
 }
 
@@ -171,6 +189,10 @@ func TestDetectSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 		{
 			"sockets that are not there", usual, fmt.Errorf("dial: %w", syscall.ENOENT),
 			[]string{"unix:///p as podman (Podman's user socket): no such socket", "unix:///d as docker", "systemctl --user enable --now podman.socket"},
+		},
+		{
+			"sockets that are not there, in the words of Docker's library", usual, fmt.Errorf("%s", "Cannot connect to the Docker daemon at unix:///d. Is the docker daemon running?"),
+			[]string{"unix:///d as docker (Docker's system socket): no such socket", "`bridged doctor`"},
 		},
 		{
 			"sockets on which nothing listens", usual, errors.New("dial unix /p: connect: connection refused"),
@@ -200,6 +222,17 @@ func TestDetectSaysWhatWasTriedAndWhatToDo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Where the configuration's value comes from the variable, that is told.
+func TestAChoiceIsToldByItsPlace(t *testing.T) {
+	env := map[string]string{"MCP_BRIDGE_RUNTIME": "/a.sock"}
+	for configured, want := range map[string]string{"/a.sock": "MCP_BRIDGE_RUNTIME", "/b.sock": "the configuration", "": "MCP_BRIDGE_RUNTIME"} {
+		list, err := Candidates(func(k string) string { return env[k] }, DetectOptions{Runtime: configured})
+		if err != nil || len(list) != 1 || list[0].Why != want {
+			t.Errorf("%q: got %+v, %v, want %s", configured, list, err, want)
+		}
 	}
 }
 

@@ -1,9 +1,11 @@
-// Package runtime runs sandboxes in a container engine.
+// Package runtime runs sandboxes, and MCP servers, in a container engine.
 //
 // An [Engine] is a container engine behind its REST socket; the packages
 // podman and docker beside this one each implement it, and each is the only
 // importer of its engine's client library. A [Spec] says how a container is
 // made; the hardening in it is the same on every engine and can't be left out.
+// A [ServerSpec] is the same for an MCP server that a definition runs in a
+// container: it grants what the definition asks for.
 // [Candidates] and [Detect] find the engine that a user has.
 //
 //	spec -> Create -> Attach -> Start -> Stream ... Wait -> Remove
@@ -17,10 +19,10 @@
 // a slow reader stops the container and nobody else. Somebody must always be
 // reading: stderr travels on the same connection.
 //
-// The engines differ in what a second client finds. On Docker a container's
+// The engines differ in what a second client of a sandbox finds. On Docker its
 // stdin stays open until the container ends. On Podman the end of the first
 // client's stream, or its half-close, ends stdin for good. [Info] says which
-// it is.
+// it is. A server's container is always of the second kind.
 //
 // # Lifetime
 //

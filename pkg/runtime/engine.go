@@ -24,8 +24,9 @@ type Engine interface {
 	Image(ctx context.Context, ref string) (Image, error)
 	// Images lists the images that carry the label [LabelImage].
 	Images(ctx context.Context) ([]Image, error)
-	// Pull fetches ref from its registry.
-	Pull(ctx context.Context, ref string, progress Progress) error
+	// Pull fetches ref from its registry, for platform, such as linux/amd64,
+	// or for the engine's own where that is empty.
+	Pull(ctx context.Context, ref, platform string, progress Progress) error
 	// Build builds the Containerfile in contextTar, a tar stream that the
 	// caller closes, and tags the image ref.
 	Build(ctx context.Context, ref string, contextTar io.Reader, progress Progress) error
@@ -37,6 +38,8 @@ type Engine interface {
 	// Create makes a container from spec and does not start it. A missing
 	// image is an error that wraps [ErrNoImage]; nothing is ever pulled.
 	Create(ctx context.Context, spec Spec) (ID, error)
+	// CreateServer is Create for the container of an MCP server.
+	CreateServer(ctx context.Context, spec ServerSpec) (ID, error)
 	// Attach connects to the container's stdin, stdout and stderr. It may be
 	// called before Start, and no output is lost then; what was written while
 	// nobody was attached is lost. What the container writes to stderr goes
@@ -45,8 +48,9 @@ type Engine interface {
 	Attach(ctx context.Context, id ID, stderr io.Writer) (Stream, error)
 	// Start starts a created container.
 	Start(ctx context.Context, id ID) error
-	// Exec runs argv in a running container and attaches to it.
-	Exec(ctx context.Context, id ID, argv []string, stderr io.Writer) (Stream, error)
+	// Exec runs a command in a running container and attaches to it. It has
+	// the container's environment and limits, and no capability either.
+	Exec(ctx context.Context, id ID, cmd Command, stderr io.Writer) (Stream, error)
 	// Kill sends signal, such as "SIGKILL", to the container's first process.
 	Kill(ctx context.Context, id ID, signal string) error
 	// Pause stops all of a running container's processes until Unpause. Its
@@ -75,15 +79,22 @@ type Engine interface {
 	Close() error
 }
 
+// A Command is what Exec runs.
+type Command struct {
+	Argv []string
+	User string // "uid:gid"; "" is the container's own
+}
+
 // A Stream is the stdin and stdout of a container or an exec session. One
 // goroutine may read while another writes. Read returns io.EOF when the
 // process closed its stdout or ended.
 type Stream interface {
 	io.ReadWriteCloser
 	// CloseWrite ends what this Stream writes and leaves stdout open. An
-	// exec session reads the end of its stdin then. So does a container
-	// where [Info].StdinOnce is true; elsewhere its stdin stays open for the
-	// next Stream, and a program must be told to end in another way.
+	// exec session and a server's container read the end of their stdin then.
+	// So does a sandbox where [Info].StdinOnce is true; elsewhere its stdin
+	// stays open for the next Stream, and a program must be told to end in
+	// another way.
 	CloseWrite() error
 }
 
@@ -101,12 +112,17 @@ type Info struct {
 	CgroupVersion string // "1" or "2", as the engine says
 	Endpoint      string // the address that was dialled, such as unix:///run/podman/podman.sock
 
-	// StdinOnce says that a container's stdin ends for good when its first
-	// attached Stream is closed or half-closed. Where it is false a second
-	// Attach finds stdin open.
+	// StdinOnce says that a sandbox's stdin ends for good when its first
+	// attached Stream is closed or half-closed, as a server's does on every
+	// engine. Where it is false a second Attach finds stdin open.
 	StdinOnce bool
 
 	MemoryBytes int64 // of the machine that runs the containers; 0 if unknown
+
+	StorageDriver string // such as "overlay"
+	StorageDir    string // where it keeps images and containers, on its own machine
+	Seccomp       bool   // it can put a profile on containers
+	Unlimited     string // limits that it says it can't set, of "memory", "swap", "pids" and "cpu", with spaces between
 }
 
 // An Image is an image that the engine holds.

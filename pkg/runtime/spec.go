@@ -12,6 +12,7 @@ const (
 	LabelInstance = "io.bridged.instance" // which daemon made it
 	LabelSandbox  = "io.bridged.sandbox"  // the sandbox's own ID
 	LabelVersion  = "io.bridged.version"  // of the daemon that made it
+	LabelServer   = "io.bridged.server"   // on a server's container: the name of its definition
 	LabelImage    = "io.bridged.image"    // "true" on sandbox images
 )
 

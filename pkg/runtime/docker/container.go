@@ -22,9 +22,11 @@ import (
 const maxStats = 1 << 20
 
 // Attach implements [runtime.Engine]. Several streams may be attached to one
-// container; each gets all output, and stdin stays open when one closes.
+// container; each gets all output, and a sandbox's stdin stays open when one
+// closes.
 func (e *Engine) Attach(ctx context.Context, id runtime.ID, stderr io.Writer) (runtime.Stream, error) {
-	if err := e.attachable(ctx, id); err != nil {
+	once, err := e.attachable(ctx, id)
+	if err != nil {
 		return nil, err
 	}
 	// Detach keys work only with a terminal, which our containers never have.
@@ -34,20 +36,24 @@ func (e *Engine) Attach(ctx context.Context, id runtime.ID, stderr io.Writer) (r
 	if err != nil {
 		return nil, engineError(ctx, "attach", err)
 	}
+	if once {
+		return runtime.NewStream(conn{Conn: h.Conn, h: h}, stderr), nil
+	}
 	return runtime.NewStream(&attached{conn: conn{Conn: h.Conn, h: h}}, stderr), nil
 }
 
 // attachable refuses a container that has ended: the engine would let us wait
-// for its next start, which never comes.
-func (e *Engine) attachable(ctx context.Context, id runtime.ID) error {
+// for its next start, which never comes. Once says that the container's stdin
+// ends with the first stream.
+func (e *Engine) attachable(ctx context.Context, id runtime.ID) (once bool, err error) {
 	c, err := e.client.ContainerInspect(ctx, string(id))
 	if err != nil {
-		return engineError(ctx, "attach", err)
+		return false, engineError(ctx, "attach", err)
 	}
 	if c.State == nil || c.State.Status == "exited" || c.State.Status == "dead" {
-		return &runtime.EngineError{Op: "attach", Status: 409, Msg: "the container has ended"}
+		return false, &runtime.EngineError{Op: "attach", Status: 409, Msg: "the container has ended"}
 	}
-	return nil
+	return c.Config != nil && c.Config.StdinOnce, nil
 }
 
 // Start implements [runtime.Engine].
@@ -69,9 +75,9 @@ func (e *Engine) startError(ctx context.Context, id runtime.ID, err error) error
 }
 
 // Exec implements [runtime.Engine].
-func (e *Engine) Exec(ctx context.Context, id runtime.ID, argv []string, stderr io.Writer) (runtime.Stream, error) {
+func (e *Engine) Exec(ctx context.Context, id runtime.ID, cmd runtime.Command, stderr io.Writer) (runtime.Stream, error) {
 	x, err := e.client.ContainerExecCreate(ctx, string(id), container.ExecOptions{
-		Cmd: argv, AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		Cmd: cmd.Argv, User: cmd.User, AttachStdin: true, AttachStdout: true, AttachStderr: true,
 	})
 	if err != nil {
 		return nil, engineError(ctx, "exec", err)

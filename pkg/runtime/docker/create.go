@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/mount"
@@ -41,66 +42,81 @@ func (e *Engine) volumes(ctx context.Context, ref string) ([]string, error) {
 }
 
 func config(spec runtime.Spec) *container.Config {
-	grace := int(runtime.StopGrace.Seconds())
+	c := attachable(spec.Image, spec.Env, runtime.StopGrace)
+	c.Hostname = runtime.Hostname
+	c.User = spec.User
+	c.WorkingDir = spec.Workdir
+	c.Labels = spec.Labels
+	// As an entrypoint the whole of argv also replaces the image's command,
+	// and an entrypoint that is empty would not.
+	c.Entrypoint = spec.Cmd
+	return c
+}
+
+// attachable is what holds for every container of ours.
+func attachable(image string, env map[string]string, grace time.Duration) *container.Config {
+	seconds := int(grace.Seconds())
 	return &container.Config{
-		Image:        spec.Image,
-		Hostname:     runtime.Hostname,
-		User:         spec.User,
-		WorkingDir:   spec.Workdir,
-		Env:          environment(spec.Env),
-		Labels:       spec.Labels,
+		Image:        image,
+		Env:          environment(env),
 		OpenStdin:    true,
 		AttachStdin:  true,
 		AttachStdout: true,
 		AttachStderr: true,
-		StopTimeout:  &grace,
+		StopTimeout:  &seconds,
 		Healthcheck:  &container.HealthConfig{Test: []string{"NONE"}},
-		// As an entrypoint the whole of argv also replaces the image's
-		// command, and an entrypoint that is empty would not.
-		Entrypoint: spec.Cmd,
 	}
 }
 
 func hostConfig(spec runtime.Spec, volumes []string) *container.HostConfig {
+	h := hardened()
+	h.NetworkMode = "none"
+	h.ReadonlyRootfs = true
+	h.ShmSize = runtime.ShmBytes
+	h.Tmpfs = tmpfs(spec.Tmpfs, spec.User)
+	h.Mounts = append(covers(spec, volumes), binds(spec)...)
+	h.Resources = resources(spec.MemoryBytes, spec.Pids, spec.CPUQuota(), spec.Nofile)
+	return h
+}
+
+// hardened is what holds for every container of ours.
+func hardened() *container.HostConfig {
 	return &container.HostConfig{
-		NetworkMode:    "none",
-		IpcMode:        "private",
-		CgroupnsMode:   "private",
-		ReadonlyRootfs: true,
-		CapDrop:        []string{"ALL"},
-		SecurityOpt:    []string{"no-new-privileges:true"},
-		LogConfig:      container.LogConfig{Type: "none"},
-		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
-		ShmSize:        runtime.ShmBytes,
-		Tmpfs:          tmpfs(spec),
-		Mounts:         append(covers(spec, volumes), binds(spec)...),
-		Resources:      resources(spec),
+		IpcMode:       "private",
+		CgroupnsMode:  "private",
+		CapDrop:       []string{"ALL"},
+		SecurityOpt:   []string{"no-new-privileges:true"},
+		LogConfig:     container.LogConfig{Type: "none"},
+		RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 	}
 }
 
-func resources(spec runtime.Spec) container.Resources {
-	pids := spec.Pids
-	return container.Resources{
-		Memory:     spec.MemoryBytes,
-		MemorySwap: spec.MemoryBytes, // memory and swap together
-		PidsLimit:  &pids,
-		CPUPeriod:  runtime.CPUPeriod.Microseconds(),
-		CPUQuota:   spec.CPUQuota(),
-		Ulimits: []*container.Ulimit{
-			{Name: "nofile", Soft: int64(spec.Nofile), Hard: int64(spec.Nofile)},
-			{Name: "nproc", Soft: runtime.Nproc, Hard: runtime.Nproc},
-			{Name: "core", Soft: 0, Hard: 0},
-		},
+// resources sets those limits that are above 0.
+func resources(memory, pids, quota int64, nofile uint64) container.Resources {
+	r := container.Resources{Ulimits: []*container.Ulimit{
+		{Name: "nofile", Soft: int64(nofile), Hard: int64(nofile)},
+		{Name: "nproc", Soft: runtime.Nproc, Hard: runtime.Nproc},
+		{Name: "core", Soft: 0, Hard: 0},
+	}}
+	if memory > 0 {
+		r.Memory, r.MemorySwap = memory, memory // memory and swap together
 	}
+	if pids > 0 {
+		r.PidsLimit = &pids
+	}
+	if quota > 0 {
+		r.CPUPeriod, r.CPUQuota = runtime.CPUPeriod.Microseconds(), quota
+	}
+	return r
 }
 
-// tmpfs makes the spec's user the owner of each folder. Docker makes a folder
+// tmpfs makes the user of the container the owner of each folder. Docker makes a folder
 // for the working directory before it mounts, and then runc before 1.2 gives
 // the mount that folder's mode, which lets only its owner write.
-func tmpfs(spec runtime.Spec) map[string]string {
-	owner := ownerOptions(spec.User)
-	m := make(map[string]string, len(spec.Tmpfs))
-	for _, t := range spec.Tmpfs {
+func tmpfs(list []runtime.Tmpfs, user string) map[string]string {
+	owner := ownerOptions(user)
+	m := make(map[string]string, len(list))
+	for _, t := range list {
 		m[t.Target] = strings.Join(append(t.Options(), owner...), ",")
 	}
 	return m

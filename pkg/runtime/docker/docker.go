@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 
+	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/client"
 
 	"github.com/bridged/bridged/pkg/runtime"
@@ -81,7 +83,25 @@ func (e *Engine) Info(ctx context.Context) (runtime.Info, error) {
 		CgroupVersion: info.CgroupVersion,
 		Endpoint:      e.endpoint,
 		MemoryBytes:   info.MemTotal,
+		StorageDriver: info.Driver,
+		StorageDir:    info.DockerRootDir,
+		Seccomp:       slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.HasPrefix(o, "name=seccomp") }),
+		Unlimited:     unlimited(info),
 	}, nil
+}
+
+// unlimited lists the limits that the daemon says it can't set.
+func unlimited(info system.Info) string {
+	var list []string
+	for _, limit := range []struct {
+		name string
+		can  bool
+	}{{"memory", info.MemoryLimit}, {"swap", info.SwapLimit}, {"pids", info.PidsLimit}, {"cpu", info.CPUCfsQuota}} {
+		if !limit.can {
+			list = append(list, limit.name)
+		}
+	}
+	return strings.Join(list, " ")
 }
 
 // Close implements [runtime.Engine].

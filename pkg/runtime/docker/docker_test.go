@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	cerrdefs "github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/system"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bridged/bridged/pkg/runtime"
@@ -143,6 +144,17 @@ func TestOwnerOptions(t *testing.T) {
 	for user, want := range tests {
 		if diff := cmp.Diff(want, ownerOptions(user)); diff != "" {
 			t.Errorf("ownerOptions(%q) (-want +got):\n%s", user, diff)
+		}
+	}
+}
+
+func TestUnlimited(t *testing.T) {
+	all := system.Info{MemoryLimit: true, SwapLimit: true, PidsLimit: true, CPUCfsQuota: true}
+	none := all
+	none.SwapLimit, none.CPUCfsQuota = false, false
+	for want, info := range map[string]system.Info{"": all, "swap cpu": none, "memory swap pids cpu": {}} {
+		if got := unlimited(info); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -49,8 +49,8 @@ func (e *Engine) Images(ctx context.Context) ([]runtime.Image, error) {
 }
 
 // Pull implements [runtime.Engine].
-func (e *Engine) Pull(ctx context.Context, ref string, progress runtime.Progress) error {
-	body, err := e.client.ImagePull(ctx, ref, image.PullOptions{})
+func (e *Engine) Pull(ctx context.Context, ref, platform string, progress runtime.Progress) error {
+	body, err := e.client.ImagePull(ctx, ref, image.PullOptions{Platform: platform})
 	if err != nil {
 		return engineError(ctx, "pull", err)
 	}

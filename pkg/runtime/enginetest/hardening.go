@@ -111,6 +111,12 @@ func (l *lab) look(spec runtime.Spec) *view {
 	if err := l.e.Start(l.ctx, r.id); err != nil {
 		l.Fatalf("Start: %v", err)
 	}
+	return l.lookAt(r)
+}
+
+// lookAt reads what the probe prints in a container that runs it.
+func (l *lab) lookAt(r *running) *view {
+	l.Helper()
 	text := r.rest()
 	v := new(view)
 	if err := json.Unmarshal([]byte(text), v); err != nil {

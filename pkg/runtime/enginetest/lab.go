@@ -96,7 +96,7 @@ func (l *lab) attach(id runtime.ID) *running {
 func (l *lab) exec(id runtime.ID, argv ...string) *running {
 	l.Helper()
 	r := &running{l: l, id: id}
-	s, err := l.e.Exec(l.ctx, id, argv, &r.stderr)
+	s, err := l.e.Exec(l.ctx, id, runtime.Command{Argv: argv}, &r.stderr)
 	if err != nil {
 		l.Fatalf("Exec: %v", err)
 	}

@@ -116,12 +116,16 @@ func (m *Memory) Create(ctx context.Context, spec runtime.Spec) (runtime.ID, err
 			return "", refusal("create", 400, "mount source %s: %v", m.Source, err)
 		}
 	}
-	c := newContainer(m, newID(), spec.WithDefaults())
+	return m.addLocked(newContainer(m, spec.WithDefaults(), m.opts.StdinOnce)), nil
+}
+
+// addLocked takes in a new container.
+func (m *Memory) addLocked(c *container) runtime.ID {
 	m.containers[c.id] = c
 	m.counts.Created++
 	m.counts.Present++
 	m.emitLocked(c, "create")
-	return c.id, nil
+	return c.id
 }
 
 // Attach implements [runtime.Engine].
@@ -156,13 +160,13 @@ func (m *Memory) Start(ctx context.Context, id runtime.ID) error {
 	return nil
 }
 
-// Exec implements [runtime.Engine].
-func (m *Memory) Exec(ctx context.Context, id runtime.ID, argv []string, stderr io.Writer) (runtime.Stream, error) {
+// Exec implements [runtime.Engine]. The command has the user of the test.
+func (m *Memory) Exec(ctx context.Context, id runtime.ID, cmd runtime.Command, stderr io.Writer) (runtime.Stream, error) {
 	c, err := m.find(ctx, "exec", id)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.exec(argv, stderr)
+	s, err := c.exec(cmd.Argv, stderr)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,9 @@ import (
 type container struct {
 	m       *Memory
 	id      runtime.ID
+	name    string
 	spec    runtime.Spec
+	server  runtime.ServerSpec // of a server's container
 	created time.Time
 	proc    *process
 	known   chan struct{} // closed when its start has been counted and told
@@ -27,11 +29,12 @@ type container struct {
 	started time.Time
 }
 
-func newContainer(m *Memory, id runtime.ID, spec runtime.Spec) *container {
+func newContainer(m *Memory, spec runtime.Spec, stdinOnce bool) *container {
+	id := newID()
 	return &container{
-		m: m, id: id, spec: spec,
+		m: m, id: id, spec: spec, name: "memory-" + string(id[:12]),
 		created: time.Now(),
-		proc:    newProcess(m, spec, m.opts.StdinOnce),
+		proc:    newProcess(m, spec, stdinOnce),
 		known:   make(chan struct{}),
 		ended:   make(chan struct{}),
 		state:   "created",
@@ -170,7 +173,7 @@ func (c *container) row() runtime.Container {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return runtime.Container{
-		ID: c.id, Name: "memory-" + string(c.id[:12]), State: c.state,
+		ID: c.id, Name: c.name, State: c.state,
 		Labels: c.spec.Labels, Created: c.created,
 	}
 }

@@ -56,7 +56,7 @@ func (m *Memory) Images(ctx context.Context) ([]runtime.Image, error) {
 
 // Pull implements [runtime.Engine]. This engine has no registry, so it
 // succeeds for images that are there and fails for all others.
-func (m *Memory) Pull(ctx context.Context, ref string, progress runtime.Progress) error {
+func (m *Memory) Pull(ctx context.Context, ref, _ string, progress runtime.Progress) error {
 	if err := m.enter(ctx, "pull"); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 func Test(t *testing.T, e runtime.Engine, image string) {
 	before := goroutines()
 	t.Run("an engine says what it is", func(t *testing.T) { testInfo(newLab(t, e, image)) })
-	for _, group := range [][]behaviour{streamBehaviours, lifeBehaviours, pauseBehaviours, imageBehaviours} {
+	for _, group := range [][]behaviour{streamBehaviours, lifeBehaviours, pauseBehaviours, serverBehaviours, imageBehaviours} {
 		for _, b := range group {
 			t.Run(b.name, func(t *testing.T) {
 				lab := newLab(t, e, image)

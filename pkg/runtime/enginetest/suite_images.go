@@ -96,7 +96,7 @@ func testBadBuild(l *lab) {
 
 func testPull(l *lab) {
 	// Nothing listens on port 1.
-	err := l.e.Pull(l.ctx, "localhost:1/bridged/none:latest", nil)
+	err := l.e.Pull(l.ctx, "localhost:1/bridged/none:latest", "", nil)
 	if !isRefusal(err) {
 		l.Errorf("Pull from nowhere: %v, want a refusal", err)
 	}

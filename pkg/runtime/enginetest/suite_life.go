@@ -128,7 +128,7 @@ func testGone(l *lab) {
 	calls := map[string]func() error{
 		"Attach": func() error { return closing(l.e.Attach(l.ctx, id, nil)) },
 		"Start":  func() error { return l.e.Start(l.ctx, id) },
-		"Exec":   func() error { return closing(l.e.Exec(l.ctx, id, []string{"true"}, nil)) },
+		"Exec":   func() error { return closing(l.e.Exec(l.ctx, id, runtime.Command{Argv: []string{"true"}}, nil)) },
 		"Kill":   func() error { return l.e.Kill(l.ctx, id, "SIGKILL") },
 		"Wait":   func() error { _, err := l.e.Wait(l.ctx, id); return err },
 		"Stats":  func() error { _, err := l.e.Stats(l.ctx, id); return err },

@@ -282,7 +282,7 @@ func testExec(l *lab) {
 
 func testBadExec(l *lab) {
 	id := l.create(l.python(echoProgram))
-	if s, err := l.e.Exec(l.ctx, id, []string{"python3"}, nil); err == nil {
+	if s, err := l.e.Exec(l.ctx, id, runtime.Command{Argv: []string{"python3"}}, nil); err == nil {
 		_ = s.Close()
 		l.Errorf("Exec in a container that was not started succeeded")
 	} else if !isRefusal(err) {
@@ -292,7 +292,7 @@ func testBadExec(l *lab) {
 		l.Fatalf("Start: %v", err)
 	}
 	// Some engines refuse and others end the stream; none may hang.
-	s, err := l.e.Exec(l.ctx, id, []string{"/no/such/program"}, nil)
+	s, err := l.e.Exec(l.ctx, id, runtime.Command{Argv: []string{"/no/such/program"}}, nil)
 	if err != nil {
 		return
 	}

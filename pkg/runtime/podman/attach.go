@@ -54,9 +54,9 @@ func (e *Engine) attachable(ctx context.Context, id runtime.ID) error {
 const execDetachKeys = "DEL,ctrl-_,DEL,ctrl-_,DEL,ctrl-_,DEL,ctrl-_"
 
 // Exec implements [runtime.Engine].
-func (e *Engine) Exec(ctx context.Context, id runtime.ID, argv []string, stderr io.Writer) (runtime.Stream, error) {
+func (e *Engine) Exec(ctx context.Context, id runtime.ID, cmd runtime.Command, stderr io.Writer) (runtime.Stream, error) {
 	config := map[string]any{
-		"Cmd": argv, "AttachStdin": true, "AttachStdout": true, "AttachStderr": true,
+		"Cmd": cmd.Argv, "User": cmd.User, "AttachStdin": true, "AttachStdout": true, "AttachStderr": true,
 		"DetachKeys": execDetachKeys,
 	}
 	session, err := e.newExec(ctx, id, config)

@@ -3,6 +3,7 @@ package podman
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/specgen"
@@ -21,75 +22,58 @@ func (e *Engine) Create(ctx context.Context, spec runtime.Spec) (runtime.ID, err
 	return runtime.ID(c.ID), nil
 }
 
-// generator is the spec in Podman's words. Every choice is spelled out, since
-// the user's containers.conf changes the defaults.
+// generator is the spec in Podman's words.
 func generator(spec runtime.Spec) *specgen.SpecGenerator {
-	g := specgen.NewSpecGenerator(spec.Image, false)
-	basics(g, spec)
-	isolation(g, spec)
-	storage(g, spec)
-	g.ResourceLimits = limits(spec)
-	g.Rlimits = []oci.POSIXRlimit{
-		// Podman 4.3 puts RLIMIT_ before the type by itself.
-		{Type: "nofile", Soft: spec.Nofile, Hard: spec.Nofile},
-		{Type: "nproc", Soft: runtime.Nproc, Hard: runtime.Nproc},
-		{Type: "core", Soft: 0, Hard: 0},
-	}
-	return g
-}
-
-func basics(g *specgen.SpecGenerator, spec runtime.Spec) {
-	grace := uint(runtime.StopGrace.Seconds())
+	g := hardened(spec.Image, runtime.StopGrace)
 	// As an entrypoint the whole of argv also replaces the image's command,
 	// and an entrypoint that is empty would not.
 	g.Entrypoint = spec.Cmd
 	g.Env = spec.Env
+	g.Labels = spec.Labels
+	g.WorkDir = spec.Workdir
+	g.User = spec.User
+	g.CapDrop = []string{"ALL"}
+	g.Hostname = runtime.Hostname
+	g.NetNS = specgen.Namespace{NSMode: specgen.NoNetwork}
+	g.UseImageResolvConf = new(true) // the host's own says things about the host
+	storage(g, spec)
+	g.ResourceLimits = limits(spec.MemoryBytes, spec.Pids, spec.CPUQuota())
+	g.Rlimits = rlimits(spec.Nofile)
+	return g
+}
+
+// hardened is what holds for every container of ours. Every choice is spelled
+// out, since the user's containers.conf changes the defaults.
+func hardened(image string, grace time.Duration) *specgen.SpecGenerator {
+	g := specgen.NewSpecGenerator(image, false)
+	seconds := uint(grace.Seconds())
+	private := specgen.Namespace{NSMode: specgen.Private}
 	g.EnvHost = new(false)
 	g.HTTPProxy = new(false)
-	g.Labels = spec.Labels
 	g.Stdin = new(true)
 	g.Terminal = new(false)
-	g.StopTimeout = &grace
+	g.StopTimeout = &seconds
 	g.RestartPolicy = "no"
 	g.Systemd = "false"
 	g.SdNotifyMode = "ignore"
-	g.WorkDir = spec.Workdir
 	g.LogConfiguration = &specgen.LogConfig{Driver: "none"}
 	g.HealthConfig = &manifest.Schema2HealthConfig{Test: []string{"NONE"}}
-}
-
-func isolation(g *specgen.SpecGenerator, spec runtime.Spec) {
-	g.User = spec.User
 	g.Privileged = new(false)
-	g.CapDrop = []string{"ALL"}
 	g.NoNewPrivileges = new(true)
-	g.PidNS = specgen.Namespace{NSMode: specgen.Private}
-	g.IpcNS = specgen.Namespace{NSMode: specgen.Private}
-	g.UtsNS = specgen.Namespace{NSMode: specgen.Private}
-	g.CgroupNS = specgen.Namespace{NSMode: specgen.Private}
-	g.NetNS = specgen.Namespace{NSMode: specgen.NoNetwork}
-	g.Hostname = runtime.Hostname
-	// The host's own hosts and resolv.conf say things about the host.
-	g.BaseHostsFile = "none"
-	g.UseImageResolvConf = new(true)
-}
-
-func storage(g *specgen.SpecGenerator, spec runtime.Spec) {
-	g.ReadOnlyFilesystem = new(true)
+	g.PidNS, g.IpcNS, g.UtsNS, g.CgroupNS = private, private, private, private
+	g.BaseHostsFile = "none" // the host's own says things about the host
 	// Otherwise /tmp, /run and others are writable and without a size.
 	// Podman 5 then makes /dev/shm read-only too, unless it is a mount of
 	// the caller's.
 	g.ReadWriteTmpfs = new(false)
-	shm := runtime.Tmpfs{Target: "/dev/shm", SizeBytes: runtime.ShmBytes, Mode: 0o1777}
+	return g
+}
+
+func storage(g *specgen.SpecGenerator, spec runtime.Spec) {
+	g.ReadOnlyFilesystem = new(true)
 	// An image's volumes would be writable folders on the host's disk.
 	g.ImageVolumeMode = "ignore"
-	for _, t := range append(slices.Clone(spec.Tmpfs), shm) {
-		g.Mounts = append(g.Mounts, oci.Mount{
-			Type: "tmpfs", Source: "tmpfs", Destination: t.Target,
-			// What the image has in the folder is not copied into it.
-			Options: append(t.Options(), "notmpcopyup"),
-		})
-	}
+	g.Mounts = folders(spec.Tmpfs, runtime.ShmBytes)
 	for _, m := range spec.Mounts {
 		g.Mounts = append(g.Mounts, oci.Mount{
 			Type: "bind", Source: m.Source, Destination: m.Target,
@@ -99,13 +83,41 @@ func storage(g *specgen.SpecGenerator, spec runtime.Spec) {
 	}
 }
 
-func limits(spec runtime.Spec) *oci.LinuxResources {
-	memory := spec.MemoryBytes
-	quota := spec.CPUQuota()
-	period := uint64(runtime.CPUPeriod.Microseconds())
-	return &oci.LinuxResources{
-		Memory: &oci.LinuxMemory{Limit: &memory, Swap: &memory}, // memory and swap together
-		CPU:    &oci.LinuxCPU{Quota: &quota, Period: &period},
-		Pids:   &oci.LinuxPids{Limit: spec.Pids},
+// folders are writable folders in memory, with /dev/shm among them.
+func folders(list []runtime.Tmpfs, shmBytes int64) []oci.Mount {
+	var mounts []oci.Mount
+	shm := runtime.Tmpfs{Target: "/dev/shm", SizeBytes: shmBytes, Mode: 0o1777}
+	for _, t := range append(slices.Clone(list), shm) {
+		mounts = append(mounts, oci.Mount{
+			Type: "tmpfs", Source: "tmpfs", Destination: t.Target,
+			// What the image has in the folder is not copied into it.
+			Options: append(t.Options(), "notmpcopyup"),
+		})
+	}
+	return mounts
+}
+
+// limits sets those that are above 0.
+func limits(memory, pids, quota int64) *oci.LinuxResources {
+	r := &oci.LinuxResources{}
+	if memory > 0 {
+		r.Memory = &oci.LinuxMemory{Limit: &memory, Swap: &memory} // memory and swap together
+	}
+	if pids > 0 {
+		r.Pids = &oci.LinuxPids{Limit: pids}
+	}
+	if quota > 0 {
+		period := uint64(runtime.CPUPeriod.Microseconds())
+		r.CPU = &oci.LinuxCPU{Quota: &quota, Period: &period}
+	}
+	return r
+}
+
+// rlimits are each process's. Podman 4.3 puts RLIMIT_ before the type by itself.
+func rlimits(nofile uint64) []oci.POSIXRlimit {
+	return []oci.POSIXRlimit{
+		{Type: "nofile", Soft: nofile, Hard: nofile},
+		{Type: "nproc", Soft: runtime.Nproc, Hard: runtime.Nproc},
+		{Type: "core", Soft: 0, Hard: 0},
 	}
 }

@@ -56,8 +56,11 @@ func digest(id string) string {
 }
 
 // Pull implements [runtime.Engine].
-func (e *Engine) Pull(ctx context.Context, ref string, progress runtime.Progress) error {
+func (e *Engine) Pull(ctx context.Context, ref, platform string, progress runtime.Progress) error {
 	opts := new(images.PullOptions).WithProgressWriter(&steps{progress: progress})
+	if system, arch, variant := (runtime.ServerSpec{Platform: platform}).PlatformParts(); platform != "" {
+		opts = opts.WithOS(system).WithArch(arch).WithVariant(variant)
+	}
 	_, err := images.Pull(e.with(ctx), ref, opts)
 	return engineError(ctx, "pull", err)
 }

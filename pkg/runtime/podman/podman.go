@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,8 +90,25 @@ func (e *Engine) Info(ctx context.Context) (runtime.Info, error) {
 		out.Rootless = info.Host.Security.Rootless
 		out.CgroupVersion = cgroupVersion(info.Host.CgroupsVersion)
 		out.MemoryBytes = info.Host.MemTotal
+		out.Seccomp = info.Host.Security.SECCOMPEnabled
+		out.Unlimited = unlimited(out, info.Host.CgroupControllers)
+	}
+	if info.Store != nil {
+		out.StorageDriver, out.StorageDir = info.Store.GraphDriverName, info.Store.GraphRoot
 	}
 	return out, nil
+}
+
+// unlimited lists the limits that need a cgroup controller which is not among
+// those that the service may use. Without root, version 1 gives it none.
+func unlimited(info runtime.Info, controllers []string) string {
+	var list []string
+	for _, name := range []string{"memory", "pids", "cpu"} {
+		if info.CgroupVersion == "1" && info.Rootless || info.CgroupVersion == "2" && !slices.Contains(controllers, name) {
+			list = append(list, name)
+		}
+	}
+	return strings.Join(list, " ")
 }
 
 func cgroupVersion(s string) string {

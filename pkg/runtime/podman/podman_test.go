@@ -128,3 +128,23 @@ func TestStepsMakesLines(t *testing.T) {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 }
+
+func TestUnlimited(t *testing.T) {
+	all := []string{"cpuset", "cpu", "io", "memory", "pids"}
+	for _, tt := range []struct {
+		name        string
+		info        runtime.Info
+		controllers []string
+		want        string
+	}{
+		{"version 2", runtime.Info{CgroupVersion: "2", Rootless: true}, all, ""},
+		{"version 2, what systemd delegates to users by itself", runtime.Info{CgroupVersion: "2", Rootless: true}, []string{"memory", "pids"}, "cpu"},
+		{"version 2, nothing delegated", runtime.Info{CgroupVersion: "2", Rootless: true}, nil, "memory pids cpu"},
+		{"version 1 as root", runtime.Info{CgroupVersion: "1"}, nil, ""},
+		{"version 1 without root", runtime.Info{CgroupVersion: "1", Rootless: true}, all, "memory pids cpu"},
+	} {
+		if got := unlimited(tt.info, tt.controllers); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
