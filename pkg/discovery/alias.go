@@ -28,6 +28,9 @@ func init() {
 //
 // Different names can have one alias: [Aliases] tells them apart.
 func Alias(name string) string {
+	if isPlainName(name) {
+		return name
+	}
 	alias := replaceForeign(name)
 	if inner, ok := dunder(alias); ok && inner != "" {
 		alias = inner + "_"
@@ -44,6 +47,19 @@ func Alias(name string) string {
 		alias += "_"
 	}
 	return alias
+}
+
+// isPlainName reports whether a name is its own alias, for most of those that
+// are. The others need a closer look.
+func isPlainName(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', c == '_' && i > 0, '0' <= c && c <= '9' && i > 0:
+		default:
+			return false
+		}
+	}
+	return name != "" && !pythonKeywords[name]
 }
 
 // replaceForeign makes each run of runes that no identifier has one

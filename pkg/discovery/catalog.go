@@ -1,9 +1,6 @@
 package discovery
 
-import (
-	"slices"
-	"sync"
-)
+import "sync"
 
 // A Ref names a server in a catalogue: Digest (see [Server.Digest]) is what its
 // tools are kept under, Server and Tools are what one session calls it and lets
@@ -25,27 +22,54 @@ func RefOf(s Server) Ref {
 type Catalog struct {
 	mu         sync.RWMutex // guards the fields below
 	shelves    map[string]*shelf
+	vocabulary vocabulary // of all shelves
 	generation uint64
+
+	checkers checkers
+	lessons  lessons
+
+	// Servers are few and keep their names, so what a name says is worked out
+	// once: a *bearing by name.
+	bearings sync.Map
 }
 
-// A shelf is one server's tools and their index. It never changes.
+// A shelf is one server's tools, their index and what checks values against
+// their schemas. Only the last ever changes.
 type shelf struct {
-	tools []Tool
-	index *index
+	tools  []Tool
+	at     map[string]int // by name
+	index  *index
+	checks []toolChecks
+}
+
+func newShelf(tools []Tool) *shelf {
+	s := &shelf{tools: tools, at: make(map[string]int, len(tools)), index: newIndex(tools), checks: make([]toolChecks, len(tools))}
+	for i, t := range tools {
+		if _, ok := s.at[t.Name]; !ok {
+			s.at[t.Name] = i
+		}
+		s.checks[i].input = checker{of: t.Raw, key: "inputSchema"}
+		s.checks[i].output = checker{of: t.Raw, key: "outputSchema"}
+	}
+	return s
 }
 
 // NewCatalog returns an empty catalogue.
 func NewCatalog() *Catalog {
-	return &Catalog{shelves: map[string]*shelf{}}
+	return &Catalog{shelves: map[string]*shelf{}, vocabulary: vocabulary{}}
 }
 
 // Put keeps a server's tools in place of those it had. The catalogue owns tools
 // from then on.
 func (c *Catalog) Put(digest string, tools []Tool) {
-	s := &shelf{tools: tools, index: newIndex(tools)}
+	s := newShelf(tools)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if old, ok := c.shelves[digest]; ok {
+		c.vocabulary.remove(old.index)
+	}
 	c.shelves[digest] = s
+	c.vocabulary.add(s.index)
 	c.generation++
 }
 
@@ -53,7 +77,8 @@ func (c *Catalog) Put(digest string, tools []Tool) {
 func (c *Catalog) Drop(digest string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.shelves[digest]; ok {
+	if old, ok := c.shelves[digest]; ok {
+		c.vocabulary.remove(old.index)
 		delete(c.shelves, digest)
 		c.generation++
 	}
@@ -74,28 +99,57 @@ func (c *Catalog) Tools(ref Ref) (tools []Tool, ok bool) {
 	if s == nil {
 		return nil, false
 	}
+	tools = make([]Tool, 0, len(s.tools))
 	for _, t := range s.tools {
 		if ref.Tools.Allows(t.Name) {
-			t.Server = ref.Server
-			tools = append(tools, t)
+			tools = append(tools, c.as(t, ref))
 		}
 	}
 	return tools, true
 }
 
+// Count returns how many tools [Catalog.Tools] would.
+func (c *Catalog) Count(ref Ref) (n int, ok bool) {
+	s := c.shelf(ref.Digest)
+	if s == nil {
+		return 0, false
+	}
+	for _, t := range s.tools {
+		if ref.Tools.Allows(t.Name) {
+			n++
+		}
+	}
+	return n, true
+}
+
 // Tool returns one tool by its exact name.
 func (c *Catalog) Tool(ref Ref, name string) (t Tool, ok bool) {
-	s := c.shelf(ref.Digest)
-	if s == nil || !ref.Tools.Allows(name) {
+	s, at, ok := c.find(ref, name)
+	if !ok {
 		return Tool{}, false
 	}
-	at := slices.IndexFunc(s.tools, func(t Tool) bool { return t.Name == name })
-	if at < 0 {
-		return Tool{}, false
-	}
-	t = s.tools[at]
+	return c.as(s.tools[at], ref), true
+}
+
+// as returns a tool as a session sees it, with what was learnt of its results.
+func (c *Catalog) as(t Tool, ref Ref) Tool {
 	t.Server = ref.Server
-	return t, true
+	t.learnt, t.known = c.lessons.of(toolKey{ref.Digest, t.Name})
+	return t
+}
+
+// Has reports whether the session may use a tool of that exact name.
+func (c *Catalog) Has(ref Ref, name string) bool {
+	_, _, ok := c.find(ref, name)
+	return ok
+}
+
+func (c *Catalog) find(ref Ref, name string) (s *shelf, at int, ok bool) {
+	if s = c.shelf(ref.Digest); s == nil || !ref.Tools.Allows(name) {
+		return nil, 0, false
+	}
+	at, ok = s.at[name]
+	return s, at, ok
 }
 
 func (c *Catalog) shelf(digest string) *shelf {

@@ -3,6 +3,7 @@ package discovery
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,25 @@ func TestSearchFindsTheRightToolFirst(t *testing.T) {
 	}
 }
 
+func TestSearchByMeaningAlone(t *testing.T) {
+	c, refs := shop(t)
+	for query, want := range map[string]string{
+		"remove a document":         "files delete_file",
+		"contents of a folder":      "files list_directory",
+		"mail somebody":             "gmail send_message",
+		"relocate a file elsewhere": "files moveFile",
+	} {
+		got := c.SearchBy(Ranking{NoWords: true}, query, refs, 1)
+		if len(got) == 0 || found(got)[0] != want {
+			t.Errorf("SearchBy(%q): got %q, want %q", query, found(got), want)
+			continue
+		}
+		if why := strings.Join(got[0].Why, "; "); !strings.HasPrefix(why, "meaning 0.") && !strings.HasPrefix(why, "meaning 1.") {
+			t.Errorf("SearchBy(%q): why is %q", query, why)
+		}
+	}
+}
+
 func TestSearchEdges(t *testing.T) {
 	c, refs := shop(t)
 	firstThree := []string{"aws S3PutObject", "files read_text_file", "files list_directory"}
@@ -118,8 +138,8 @@ func TestSearchEdges(t *testing.T) {
 	if got := c.Search("zzzzqqqq", refs, 5); len(got) != 0 {
 		t.Errorf("nonsense found %q", found(got))
 	}
-	if got := c.Search("file", refs, 0); len(got) != 4 {
-		t.Errorf("the default limit gave %d of 4 tools", len(got))
+	if got := c.Search("file", refs, 0); len(got) != defaultLimit {
+		t.Errorf("the default limit gave %d tools", len(got))
 	}
 	if got := c.Search("file", nil, 5); len(got) != 0 {
 		t.Errorf("no servers gave %q", found(got))
@@ -130,7 +150,7 @@ func TestSearchEdges(t *testing.T) {
 	if got := c.Search(strings.Repeat("zzzz ", maxQuery/5)+"file", refs, 5); len(got) != 0 {
 		t.Errorf("words past the limit of a query found %q", found(got))
 	}
-	if got := c.Search("file", append(refs, refs...), 50); len(got) != 4 {
+	if got := c.SearchBy(Ranking{NoMeaning: true}, "file", append(refs, refs...), 50); len(got) != 4 {
 		t.Errorf("servers named twice gave %q", found(got))
 	}
 }
@@ -190,7 +210,7 @@ func TestCatalogChanges(t *testing.T) {
 		t.Errorf("a replaced tool is still found: %q", found(got))
 	}
 	c.Drop("digest of misc")
-	if _, ok := c.Tools(refs[0]); ok || len(c.Search("unheard", refs, 1)) != 0 {
+	if _, ok := c.Tools(refs[0]); ok || slices.Contains(found(c.Search("unheard", refs, 10)), "misc unheard_of") {
 		t.Error("a dropped server is still there")
 	}
 	if got := c.Generation(); got != before+2 {

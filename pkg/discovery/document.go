@@ -20,7 +20,8 @@ const (
 type document struct {
 	path string
 	scan scanner
-	root int // offset of the root value; past the end when there is none
+	root int   // offset of the root value; past the end when there is none
+	tree *node // the root of a format without offsets, such as TOML
 
 	objects map[int][]member // by offset, so that no object is scanned twice
 	lineAt  int              // offset of the last line asked for, and
@@ -85,9 +86,9 @@ func (d *document) line(at int) int {
 // find returns where the value at a path of keys lies. It is not there when a
 // key is missing or a value on the way is null.
 func (d *document) find(path ...string) (m member, ok bool, err error) {
-	m = member{at: d.root, end: len(d.scan.src)}
+	m = d.whole()
 	for i, key := range path {
-		list, err := d.members(m.at, path[:i])
+		list, err := d.members(m, path[:i])
 		if err != nil {
 			return m, false, err
 		}
@@ -97,7 +98,39 @@ func (d *document) find(path ...string) (m member, ok bool, err error) {
 		}
 		m = list[at]
 	}
-	return m, m.at < len(d.scan.src) && !d.isNull(m.at), nil
+	return m, !d.isNothing(m), nil
+}
+
+// whole returns the document itself.
+func (d *document) whole() member {
+	return member{at: d.root, keyAt: d.root, end: len(d.scan.src), val: d.tree, line: 1}
+}
+
+// kind returns what a value starts with, one of the kinds of nodes except that
+// any other scalar is its first byte.
+func (d *document) kind(m member) byte {
+	switch {
+	case m.val != nil:
+		return m.val.kind
+	case m.at >= len(d.scan.src):
+		return kindNull
+	}
+	return d.scan.src[m.at]
+}
+
+func (d *document) isNothing(m member) bool {
+	if m.val != nil {
+		return m.val.kind == 0 || m.val.kind == kindNull
+	}
+	return m.at >= len(d.scan.src) || d.isNull(m.at)
+}
+
+// keyLine returns the line of a member's key.
+func (d *document) keyLine(m member) int {
+	if m.val != nil {
+		return m.line
+	}
+	return d.line(m.keyAt)
 }
 
 func (d *document) isNull(at int) bool {
@@ -106,22 +139,46 @@ func (d *document) isNull(at int) bool {
 
 // members lists the object at an offset, the last of duplicate keys only. The
 // duplicates are reported once. A null or missing object has no members.
-func (d *document) members(at int, path []string) ([]member, error) {
-	if at >= len(d.scan.src) || d.isNull(at) {
+func (d *document) members(m member, path []string) ([]member, error) {
+	if d.isNothing(m) {
 		return nil, nil
 	}
-	if d.scan.src[at] != '{' {
-		return nil, &syntaxError{at, joinKey(path...) + " is not an object"}
+	if d.kind(m) != kindObject {
+		return nil, d.errorAt(m, joinKey(path...)+" is not an object")
 	}
-	list, ok := d.objects[at]
+	if m.val != nil {
+		return d.fieldsOf(*m.val, path), nil
+	}
+	list, ok := d.objects[m.at]
 	if !ok {
 		var err error
-		if list, _, err = d.scan.members(at); err != nil {
+		if list, _, err = d.scan.members(m.at); err != nil {
 			return nil, err
 		}
-		d.objects[at] = list
+		d.objects[m.at] = list
 	}
 	return d.lastOf(list, path), nil
+}
+
+// fieldsOf lists the fields of a decoded object.
+func (d *document) fieldsOf(n node, path []string) []member {
+	for _, f := range n.dups {
+		d.duplicate(member{val: &f.val, line: f.line}, joinKey(append(slices.Clone(path), f.key)...))
+	}
+	list := make([]member, len(n.fields))
+	for i := range n.fields {
+		f := &n.fields[i]
+		list[i] = member{key: f.key, val: &f.val, line: f.line}
+	}
+	return list
+}
+
+// errorAt says what is wrong with a value.
+func (d *document) errorAt(m member, msg string) error {
+	if m.val != nil {
+		return &lineError{max(m.val.line, 1), msg}
+	}
+	return &syntaxError{m.at, msg}
 }
 
 func (d *document) lastOf(list []member, path []string) []member {
@@ -148,12 +205,15 @@ func (d *document) duplicate(m member, key string) {
 		return
 	}
 	d.warned[key] = true
-	d.report(Problem{d.path, key, d.line(m.keyAt), "the key is there more than once; the last one counts"})
+	d.report(Problem{Path: d.path, Key: key, Line: d.keyLine(m), Msg: "the key is there more than once; the last one counts"})
 }
 
 // decode decodes the value of a member, bounded by limit bytes of text. The
 // error is a *lineError.
 func (d *document) decode(m member, limit int) (node, error) {
+	if m.val != nil {
+		return *m.val, nil
+	}
 	line := d.line(m.at)
 	if m.end-m.at > limit {
 		return node{}, &lineError{line, fmt.Sprintf("larger than %d KiB", limit>>10)}
@@ -194,7 +254,16 @@ func (d *document) strings(path ...string) []string {
 
 // broken reports an error at a path of keys.
 func (d *document) broken(err error, path []string) {
-	d.report(Problem{d.path, joinKey(path...), d.errorLine(err), err.Error()})
+	d.report(Problem{Path: d.path, Key: joinKey(path...), Line: d.errorLine(err), Msg: err.Error()})
+}
+
+// recoverFrom makes a panic of a library's decoder an error: a broken file of
+// one agent must not end the daemon of all. Such a decoder has no state that
+// anybody else sees.
+func recoverFrom(format string, n *node, err *error) {
+	if recover() != nil {
+		*n, *err = node{}, &lineError{0, "it is not valid " + format + ", and the decoder cannot say where"}
+	}
 }
 
 func (d *document) errorLine(err error) int {

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,8 @@ type entry struct {
 	n     node
 	s     Server
 	notes []note
+
+	unusable error // set by the row's adapt
 }
 
 // decodeEntry returns the server that n defines. An error means that the entry
@@ -45,6 +48,13 @@ func decodeEntry(row *source, name string, n node) (Server, []note, error) {
 	for _, d := range n.dups {
 		e.note(d.key, d.line, "the key is there more than once; the last one counts")
 	}
+	e.flatten()
+	if row.adapt != nil {
+		row.adapt(e)
+	}
+	if e.unusable != nil {
+		return e.s, e.notes, e.unusable
+	}
 	for _, step := range []func() error{
 		e.checkName, e.command, e.args, e.remote, e.transport, e.environment,
 	} {
@@ -53,6 +63,7 @@ func decodeEntry(row *source, name string, n node) (Server, []note, error) {
 		}
 	}
 	e.headers()
+	e.oauth()
 	e.details()
 	e.filter()
 	e.switches()
@@ -271,8 +282,22 @@ func (e *entry) details() {
 	if n, key, ok := e.n.first("headersHelper"); ok {
 		e.note(key, n.line, "commands in config files are not run, so these headers will be missing")
 	}
-	if n, key, ok := e.n.first("timeout"); ok && e.row.timeUnit > 0 {
-		e.s.Timeout = e.duration(key, n)
+	e.timeouts()
+}
+
+func (e *entry) timeouts() {
+	for _, f := range e.row.timeout {
+		n, key, ok := e.n.first(f.name)
+		if !ok {
+			continue
+		}
+		limit := e.duration(key, n, f.unit)
+		if f.of != onlyCall {
+			e.s.StartTimeout = cmp.Or(e.s.StartTimeout, limit)
+		}
+		if f.of != onlyStart {
+			e.s.CallTimeout = cmp.Or(e.s.CallTimeout, limit)
+		}
 	}
 }
 
@@ -291,22 +316,45 @@ func (e *entry) text(keys ...string) string {
 // maxTimeout is where longer time limits are cut: a day waits for anything.
 const maxTimeout = 24 * time.Hour
 
-func (e *entry) duration(key string, n node) time.Duration {
+func (e *entry) duration(key string, n node, unit time.Duration) time.Duration {
 	var amount float64
 	text, _ := n.scalar()
 	if _, err := fmt.Sscan(text, &amount); err != nil || !(amount > 0) {
 		e.note(key, n.line, "it is not a positive number, so it is left out")
 		return 0
 	}
-	if amount > float64(maxTimeout)/float64(e.row.timeUnit) {
-		return maxTimeout
+	limit := maxTimeout
+	if e.row.clamp > 0 {
+		limit = e.row.clamp
 	}
-	return time.Duration(amount * float64(e.row.timeUnit))
+	if amount > float64(limit)/float64(unit) {
+		return limit
+	}
+	return max(time.Duration(amount*float64(unit)), e.row.minimum)
 }
 
 func (e *entry) filter() {
 	e.s.Tools.Deny = e.toolNames("disabledTools", "disabled_tools", "excludeTools")
 	e.s.Tools.Allow = e.toolNames("enabledTools", "enabled_tools", "includeTools")
+	if e.s.Tools.Allow == nil {
+		e.s.Tools.Allow = e.otherToolNames()
+	}
+	if e.row.scope != ScopeProject { // others write a project's files
+		e.s.Approved = e.toolNames("autoApprove", "alwaysAllow")
+	}
+}
+
+// otherToolNames reads two spellings with rules of their own: tools is a list in
+// some agents and something else in others, and an empty available_tools means
+// all tools.
+func (e *entry) otherToolNames() []string {
+	if n, _, ok := e.n.first("tools"); ok && n.kind == kindArray {
+		return e.toolNames("tools")
+	}
+	if names := e.toolNames("available_tools"); len(names) > 0 {
+		return names
+	}
+	return nil
 }
 
 func (e *entry) toolNames(keys ...string) []string {

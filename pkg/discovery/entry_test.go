@@ -99,15 +99,15 @@ func TestDecodeEntry(t *testing.T) {
 		{name: "a headers helper is not run", text: `{"url": "https://e.test", "headersHelper": "rm -rf /"}`,
 			want: Server{Transport: Auto, URL: "https://e.test"}, note: "headersHelper commands in config files are not run"},
 		{name: "a timeout has the agent's unit", text: `{"command": "c", "timeout": 1500}`,
-			want: Server{Transport: Stdio, Command: "c", Timeout: 1500 * time.Millisecond}},
+			want: Server{Transport: Stdio, Command: "c", StartTimeout: 1500 * time.Millisecond, CallTimeout: 1500 * time.Millisecond}},
 		{name: "a timeout is bounded", text: `{"command": "c", "timeout": 1e300}`,
-			want: Server{Transport: Stdio, Command: "c", Timeout: maxTimeout}},
+			want: Server{Transport: Stdio, Command: "c", StartTimeout: maxTimeout, CallTimeout: maxTimeout}},
 		{name: "a timeout that is none is told", text: `{"command": "c", "timeout": "soon"}`,
 			want: Server{Transport: Stdio, Command: "c"}, note: "timeout it is not a positive number"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, notes, err := decode(t, source{agent: "test", timeUnit: time.Millisecond}, tt.text)
+			got, notes, err := decode(t, source{agent: "test", timeout: milliseconds}, tt.text)
 			if err != nil {
 				t.Fatalf("unexpected error: %v", err)
 			}

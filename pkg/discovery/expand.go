@@ -3,20 +3,8 @@ package discovery
 import (
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-)
-
-// A dialect is an agent's way to write variables.
-type dialect string
-
-// The dialects. In each a text is expanded once: what a value contains is
-// never expanded again, and no shell is involved.
-const (
-	literalDialect dialect = ""       // nothing is a variable
-	claudeDialect  dialect = "claude" // ${VAR} and ${VAR:-default}
-	editorDialect  dialect = "editor" // ${env:VAR}, ${input:id}, ${userHome}, ${workspaceFolder}
 )
 
 // A MissingError says which variables a definition needs and does not get. It
@@ -25,6 +13,10 @@ type MissingError struct {
 	Server string
 	Vars   []string // environment variables that are not set
 	Inputs []string // values that the agent's editor would ask for
+
+	// Others are things that cannot be had otherwise, each in words: a file
+	// that is not there, the output of a command.
+	Others []string
 }
 
 func (e *MissingError) Error() string {
@@ -36,7 +28,7 @@ func (e *MissingError) Error() string {
 	if len(e.Inputs) > 0 {
 		parts = append(parts, "input "+strings.Join(e.Inputs, ", ")+" is only known to the editor; write its value or a variable into the config")
 	}
-	return text + strings.Join(parts, "; ")
+	return text + strings.Join(append(parts, e.Others...), "; ")
 }
 
 // Expand returns the server with the variables of its dialect replaced, in
@@ -55,18 +47,20 @@ func (s Server) Expand(getenv func(string) (string, bool), home, cwd string) (Se
 	if s.Root != "" {
 		x.cwd = s.Root
 	}
-	x.resolve = resolvers[s.dialect]
-	s.Command = x.tilde(x.text(s.Command))
-	s.Cwd = x.tilde(x.text(s.Cwd))
-	s.EnvFile = x.tilde(x.text(s.EnvFile))
-	s.URL = x.text(s.URL)
+	x.grammar, x.vars, x.approved, x.own = grammars[s.dialect], s.vars, s.approvedVars, s.Env
+	s.Command = x.tilde(x.text(inCommand, s.Command))
+	s.Cwd = x.tilde(x.text(inCwd, s.Cwd))
+	s.EnvFile = x.tilde(x.text(inCwd, s.EnvFile))
+	s.URL = x.text(inURL, s.URL)
 	s.Args = slices.Clone(s.Args)
 	for i, arg := range s.Args {
-		s.Args[i] = x.text(arg)
+		s.Args[i] = x.text(inArgs, arg)
 	}
-	s.Env = x.values(s.Env)
-	s.Headers = x.values(s.Headers)
-	s.dialect = literalDialect
+	s.Env = x.values(inEnv, s.Env)
+	s.Headers = x.values(inHeaders, s.Headers)
+	x.fromAgent(&s)
+	s.dialect, s.vars, s.approvedVars = literalDialect, nil, nil
+	s.claudeTimeouts(getenv)
 	if err := x.err(); err != nil {
 		return s, err
 	}
@@ -77,21 +71,21 @@ func (s Server) Expand(getenv func(string) (string, bool), home, cwd string) (Se
 type expansion struct {
 	getenv    func(string) (string, bool)
 	home, cwd string
-	resolve   func(x *expansion, inner string) (value string, ok bool)
+	grammar   grammar
+	vars      map[string]string // that the agent itself sets
+	approved  []string          // variables that may be used; nil is all
+	own       map[string]string // the entry's own variables, as written
 	missing   MissingError
 }
 
-// bracesPattern is the form that the dialects share. An opening brace without
-// a closing one stays as it is.
-var bracesPattern = regexp.MustCompile(`\$\{([^{}]*)\}`)
-
-// text expands one text.
-func (x *expansion) text(text string) string {
-	if x.resolve == nil || !strings.Contains(text, "${") {
+// text expands one text of a field.
+func (x *expansion) text(where fieldSet, text string) string {
+	g := x.grammar
+	if g.resolve == nil || g.fields&where == 0 {
 		return text
 	}
-	return bracesPattern.ReplaceAllStringFunc(text, func(whole string) string {
-		if value, ok := x.resolve(x, whole[2:len(whole)-1]); ok {
+	return g.pattern.ReplaceAllStringFunc(text, func(whole string) string {
+		if value, ok := g.resolve(x, where, g.pattern.FindStringSubmatch(whole)[1:]); ok {
 			return value
 		}
 		return whole
@@ -99,15 +93,59 @@ func (x *expansion) text(text string) string {
 }
 
 // values expands the values of a map, in the order of its keys so that missing
-// names are reported in a stable order.
-func (x *expansion) values(m map[string]string) map[string]string {
+// names are reported in a stable order. A dialect may drop those that expand to
+// nothing.
+func (x *expansion) values(where fieldSet, m map[string]string) map[string]string {
 	if m == nil {
 		return nil
 	}
 	out := make(map[string]string, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		out[key] = x.text(m[key])
+		value := x.text(where, m[key])
+		if value == "" && m[key] != "" && x.grammar.dropsEmpty&where != 0 {
+			continue
+		}
+		out[key] = value
 	}
+	return out
+}
+
+// fromAgent adds the values that the definition takes from the agent's
+// environment by name.
+func (x *expansion) fromAgent(s *Server) {
+	for _, name := range slices.Sorted(maps.Keys(s.envFrom)) {
+		if value, ok := x.env(s.envFrom[name]); ok {
+			s.Env = with(s.Env, name, value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.headerFrom)) {
+		if value, ok := x.header(s.headerFrom[name]); ok {
+			s.Headers = with(s.Headers, name, value)
+		}
+	}
+	if s.bearerFrom != "" {
+		if value, ok := x.header(s.bearerFrom); ok {
+			s.Headers = with(s.Headers, "Authorization", "Bearer "+value)
+		}
+	}
+	s.envFrom, s.headerFrom, s.bearerFrom = nil, nil, ""
+}
+
+// header looks a variable up that becomes a header.
+func (x *expansion) header(name string) (string, bool) {
+	value, ok := x.env(name)
+	if ok && strings.ContainsAny(value, "\r\n\x00") {
+		x.missing.Others = append(x.missing.Others, "variable "+name+" holds a line break, which no header can have")
+		return "", false
+	}
+	return value, ok
+}
+
+// with returns a copy of m with one more value.
+func with(m map[string]string, key, value string) map[string]string {
+	out := make(map[string]string, len(m)+1)
+	maps.Copy(out, m)
+	out[key] = value
 	return out
 }
 
@@ -123,10 +161,10 @@ func (x *expansion) tilde(path string) string {
 }
 
 func (x *expansion) err() error {
-	if len(x.missing.Vars)+len(x.missing.Inputs) == 0 {
+	if len(x.missing.Vars)+len(x.missing.Inputs)+len(x.missing.Others) == 0 {
 		return nil
 	}
-	for _, list := range []*[]string{&x.missing.Vars, &x.missing.Inputs} {
+	for _, list := range []*[]string{&x.missing.Vars, &x.missing.Inputs, &x.missing.Others} {
 		slices.Sort(*list)
 		*list = slices.Compact(*list)
 	}
@@ -141,50 +179,4 @@ func (x *expansion) env(name string) (string, bool) {
 		x.missing.Vars = append(x.missing.Vars, name)
 	}
 	return value, ok
-}
-
-// resolvers hold, for each dialect, what the text between braces stands for.
-// ok is false for what is no variable of the dialect or is missing: it stays
-// as written.
-var resolvers = map[dialect]func(*expansion, string) (string, bool){
-	claudeDialect: (*expansion).claude,
-	editorDialect: (*expansion).editor,
-}
-
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-func (x *expansion) claude(inner string) (string, bool) {
-	name, fallback, hasFallback := strings.Cut(inner, ":-")
-	if !variableName.MatchString(name) {
-		return "", false
-	}
-	if !hasFallback {
-		return x.env(name)
-	}
-	if value, ok := x.getenv(name); ok {
-		return value, true
-	}
-	return fallback, true
-}
-
-func (x *expansion) editor(inner string) (string, bool) {
-	kind, name, _ := strings.Cut(inner, ":")
-	switch {
-	case kind == "env" && name != "":
-		return x.env(name)
-	case kind == "input" && name != "":
-		x.missing.Inputs = append(x.missing.Inputs, name)
-		return "", false
-	}
-	switch inner {
-	case "userHome":
-		return x.home, true
-	case "workspaceFolder":
-		return x.cwd, true
-	case "workspaceFolderBasename":
-		return filepath.Base(x.cwd), true
-	case "pathSeparator", "/":
-		return string(filepath.Separator), true
-	}
-	return "", false
 }

@@ -27,7 +27,7 @@ func FuzzDocument(f *testing.F) {
 			t.Fatalf("the decoded text is not UTF-8: %q", text)
 		}
 		lines := 1 + strings.Count(string(text), "\n")
-		l := &loader{opts: Options{Getenv: environment(nil)}, rejected: map[string]bool{}}
+		l := &loader{opts: Options{Getenv: environment(nil)}, rejected: map[string]bool{}, filled: map[string]base{}}
 		doc, err := parseDocument("fuzz.json", text, l.report)
 		if err != nil {
 			if line := lineOf(text, err); line < 1 || line > lines {
@@ -51,4 +51,46 @@ func FuzzDocument(f *testing.F) {
 			}
 		}
 	})
+}
+
+// fuzzTree feeds any bytes to a decoder of whole files. Nothing may panic, and
+// lines must lie in the file; 0 is unknown.
+func fuzzTree(f *testing.F, decode func([]byte) (node, error), seeds ...string) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		text, _ := decodeText(data)
+		lines := 1 + strings.Count(string(text), "\n") + strings.Count(string(text), "\r")
+		n, err := decode(text)
+		if err != nil {
+			if line := lineOf(nil, err); line < 0 || line > lines+1 {
+				t.Errorf("error on line %d of %d: %v", line, lines, err)
+			}
+			return
+		}
+		checkLines(t, n, lines+1)
+	})
+}
+
+func checkLines(t *testing.T, n node, lines int) {
+	if n.line < 1 || n.line > lines {
+		t.Errorf("a value on line %d of %d", n.line, lines)
+	}
+	for _, item := range n.items {
+		checkLines(t, item, lines)
+	}
+	for _, f := range n.fields {
+		checkLines(t, f.val, lines)
+	}
+}
+
+func FuzzTOML(f *testing.F) {
+	fuzzTree(f, parseTOML, "", "a = 1", "[a.b]\nc.d = [1, {e = 'x'}]\n[[f]]\ng = 1.5\n[[f]]\n[f.h]\ni = true\n",
+		"[mcp_servers]\ninline = { command = \"x\" }\n[mcp_servers.\"a.b\".env]\n\"X.Y\" = '''\nz'''\n", "a = 2020-01-01T00:00:00Z", "[a]\n[a]\n", strings.Repeat("[", 300))
+}
+
+func FuzzYAML(f *testing.F) {
+	fuzzTree(f, parseYAML, "", "a: 1", "a: &x {b: [1, two, null]}\nc: *x\nd: {<<: *x, e: !!str 1}\n", "- a\n- b: |\n    text\n",
+		"mcpServers:\n  - name: x\n    command: [a, b]\n", "a: *a", "? [a]\n: b\n", "a: &a [*a]", "--- \n...\n---\nb: 1", strings.Repeat("[", 300), strings.Repeat("- ", 300))
 }

@@ -1,9 +1,10 @@
 package discovery
 
 import (
-	"maps"
 	"slices"
 	"strings"
+
+	"github.com/bridged/bridged/pkg/meaning"
 )
 
 // Fields of a tool that are searched. A posting says in which a word is.
@@ -14,6 +15,7 @@ const (
 	inDescription
 	inParamText
 	inServer
+	inProduct
 )
 
 // A searchField says how much a word in one field is worth.
@@ -32,10 +34,13 @@ var searchFields = []searchField{
 	{inParam, "parameter", 0.8, 6, 0.4, 400},
 	{inDescription, "description", 1, 25, 0.6, 400},
 	{inParamText, "parameter text", 0.3, 40, 0.6, 800},
+	{inProduct, "product", productWeight, 1, 0, 40},
 }
 
-// serverWeight is what a word of the server's name is worth.
-const serverWeight = 1.2
+const (
+	serverWeight  = 1.2 // what a word of the server's name is worth
+	productWeight = 1   // what a word for the product is worth that a name names
+)
 
 // A posting is one tool that has a word.
 type posting struct {
@@ -48,21 +53,14 @@ type posting struct {
 type index struct {
 	postings map[string][]posting // by stem, in the order of the tools
 	names    []string             // the words of each tool's name, joined
-
-	// The words, sorted, and the letters of each as a bit set: most words are
-	// too far from a misspelt one to need a closer look.
-	terms   []string
-	letters []uint64
+	meanings []meaning.Vector     // of each tool
 }
 
 func newIndex(tools []Tool) *index {
-	ix := &index{postings: map[string][]posting{}, names: make([]string, len(tools))}
+	ix := &index{postings: map[string][]posting{}, names: make([]string, len(tools)), meanings: make([]meaning.Vector, len(tools))}
 	for i, t := range tools {
 		ix.add(int32(i), t)
-	}
-	ix.terms = slices.Sorted(maps.Keys(ix.postings))
-	for _, text := range ix.terms {
-		ix.letters = append(ix.letters, letterSet(text))
+		ix.meanings[i] = meaningOf(t)
 	}
 	return ix
 }
@@ -96,6 +94,8 @@ func fieldWords(t Tool, f searchField) []string {
 		return words(t.Title, f.limit)
 	case inDescription:
 		return words(t.Description, f.limit)
+	case inProduct:
+		return distinct(words(aboutProducts(t.Name), f.limit))
 	}
 	var out []string
 	for _, p := range t.Params {
@@ -116,14 +116,4 @@ func (ix *index) find(word string, doc int32) (posting, bool) {
 		return posting{}, false
 	}
 	return list[at], true
-}
-
-// letterSet has a bit for each letter and digit of a word; other characters
-// share some.
-func letterSet(word string) uint64 {
-	var set uint64
-	for _, r := range word {
-		set |= 1 << (uint32(r) % 61)
-	}
-	return set
 }

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,8 +31,31 @@ type Options struct {
 	Getenv func(string) (value string, ok bool) // the agent's environment; nil means empty
 	GOOS   string                               // whose paths are used; empty means this system's
 
-	// Exclude leaves out agents by name, and files by path.
+	// Sources are the agents whose files are read; none means all.
+	Sources []string
+
+	// Instead are texts that files are taken to hold, by path, whatever is
+	// there; nil stands for no file.
+	Instead map[string][]byte
+
+	// Exclude leaves out agents by name, single servers as agent/name, and
+	// files by absolute path or pattern, a folder with everything in it. ~/ is
+	// Home.
 	Exclude []string
+
+	// Trust says why a definition of a project's own files must not be used,
+	// and nothing if it may be. The server has its Root, the project's real
+	// folder, and its texts as written. Nil trusts every project.
+	Trust func(Server) (why string)
+
+	// TrustAgents lets a project's server be used that the person has allowed
+	// in an agent of theirs, before Trust is asked. Agents know them by name
+	// alone, whatever the definition.
+	TrustAgents bool
+
+	// Memory remembers files for later loads, which use what it has of one
+	// that is half-written; nil is none.
+	Memory *Memory
 
 	// Self holds paths of our own programs and sockets, beyond their usual
 	// names, so that definitions that lead back to us are found.
@@ -48,8 +72,13 @@ type Shadow struct {
 type Result struct {
 	Servers  []Server  // usable, by name; no two have one name
 	Disabled []Server  // switched off; must be neither started nor contacted
+	Held     []Server  // of the project's files, not trusted; must be neither started nor contacted, nor hide others
 	Shadowed []Shadow  // not in force
 	Problems []Problem // by path and line
+
+	// Looked are the files and folders that were read, or would have been if
+	// they were there: when none of them changes, neither does the result.
+	Looked []string
 }
 
 // Load reads the config files of every known agent that apply to a session in
@@ -67,11 +96,12 @@ func Load(opts Options) Result {
 	if opts.GOOS == "" {
 		opts.GOOS = runtime.GOOS
 	}
-	l := &loader{opts: opts, docs: map[string]*document{}, rejected: map[string]bool{}}
+	l := &loader{opts: opts, docs: map[string]*document{}, rejected: map[string]bool{}, filled: map[string]base{}}
 	l.projects = l.projectDirs()
 	for i := range sources {
 		l.readSource(i)
 	}
+	l.mergeFiles()
 	l.switchOff()
 	return l.resolve()
 }
@@ -79,11 +109,17 @@ func Load(opts Options) Result {
 // A loader holds one load's state.
 type loader struct {
 	opts     Options
+	system   string   // in place of the machine's folder of settings
 	projects []string // the working folder and its parents up to the git root
 	docs     map[string]*document
 	rejected map[string]bool // paths whose trouble has been told
+	filled   map[string]base // files in whose text OpenCode replaces things before it is parsed
 	found    []candidate
 	problems []Problem
+	looked   []string          // paths that were read, or are not there
+	docker   map[string]string // values of Docker's config.yaml, once read
+	merging  []definition      // of agents that merge their files
+	kiro     *[]string         // variables that are approved there, once read
 }
 
 // A candidate is a definition with what its precedence depends on.
@@ -91,6 +127,9 @@ type candidate struct {
 	Server
 	row   int // in sources
 	depth int // of its folder above the working folder
+
+	behind  bool // it stands behind one that a project has a part in
+	project bool // merged, and partly from a project's own file
 }
 
 func (l *loader) report(p Problem) { l.problems = append(l.problems, p) }
@@ -128,93 +167,97 @@ func exists(path string) bool {
 // readSource reads every file of one row of the table.
 func (l *loader) readSource(row int) {
 	src := &sources[row]
-	if slices.Contains(l.opts.Exclude, src.agent) {
+	if !l.opts.reads(src.agent) {
 		return
 	}
-	switch src.base {
-	case atHome:
-		l.readPattern(row, l.homeOf(src), 0)
-	case atProject:
-		for depth, dir := range l.projects {
-			l.readPattern(row, dir, depth)
-		}
-	case atFile:
-		if file, _ := l.opts.Getenv(src.env); filepath.IsAbs(file) {
-			l.readFile(row, filepath.Clean(file), 0)
-		}
-	}
-}
-
-// homeOf returns the folder that a user-level source's path is below: home, or
-// the one that the agent's own variable names.
-func (l *loader) homeOf(src *source) string {
-	if src.env != "" {
-		if dir, _ := l.opts.Getenv(src.env); filepath.IsAbs(dir) {
-			return filepath.Clean(dir)
-		}
-	}
-	return l.opts.Home
-}
-
-// readPattern reads the files below dir that the source's path matches.
-func (l *loader) readPattern(row int, dir string, depth int) {
-	src := &sources[row]
-	if dir == "" {
+	if src.base == atText {
+		l.readText(row)
 		return
 	}
-	folder, last := path.Split(src.path)
-	if !strings.Contains(last, "*") {
-		l.readFile(row, filepath.Join(dir, filepath.FromSlash(src.path)), depth)
-		return
-	}
-	folder = filepath.Join(dir, filepath.FromSlash(folder))
-	entries, err := os.ReadDir(folder)
-	if err != nil && !isAbsent(err) {
-		l.reject(folder, fmt.Sprintf("reading the folder: %v", cause(err)))
-	}
-	names := matching(entries, last)
-	if len(names) > maxFilesPerSource {
-		l.reject(folder, fmt.Sprintf("only the first %d of %d files are read", maxFilesPerSource, len(names)))
-		names = names[:maxFilesPerSource]
-	}
-	for _, name := range names {
-		l.readFile(row, filepath.Join(folder, name), depth)
-	}
-}
-
-// matching returns the sorted names that match a pattern. Hidden files, such
-// as those that editors keep beside one that is open, never do.
-func matching(entries []os.DirEntry, pattern string) []string {
-	var names []string
-	for _, e := range entries {
-		if ok, err := path.Match(pattern, e.Name()); ok && err == nil && e.Name()[0] != '.' {
-			names = append(names, e.Name())
+	for _, p := range l.places(src) {
+		for _, file := range l.files(p) {
+			l.readFile(row, file, p)
 		}
 	}
-	slices.Sort(names)
-	return names
 }
 
 // readFile reads the definitions that one file holds for one row.
-func (l *loader) readFile(row int, file string, depth int) {
+func (l *loader) readFile(row int, file string, p location) {
 	src := &sources[row]
-	if slices.Contains(l.opts.Exclude, file) {
+	if l.opts.excludesFile(file) {
 		return
 	}
 	if src.base == atProject && !l.insideProject(file) {
 		return
 	}
-	doc := l.open(file, src.maxBytes)
-	if doc == nil {
+	if src.script {
+		l.readScript(file)
 		return
 	}
+	if src.dialect == opencodeDialect {
+		l.filled[file] = src.base
+	}
+	if doc := l.open(file, src.maxBytes); doc != nil {
+		l.readDocument(row, doc, p)
+	}
+}
+
+// readText reads the definitions that a variable itself holds.
+func (l *loader) readText(row int) {
+	src := &sources[row]
+	text, _ := l.opts.Getenv(src.env[0])
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	name := "$" + src.env[0]
+	if len(text) > maxFile {
+		l.reject(name, fmt.Sprintf("it is larger than %d MiB", maxFile>>20))
+		return
+	}
+	if src.dialect == opencodeDialect {
+		l.filled[name] = src.base
+	}
+	data, _ := decodeText([]byte(text))
+	doc, err := l.parse(name, data)
+	if err != nil {
+		l.report(Problem{Path: name, Line: lineOf(data, err), Msg: err.Error()})
+		return
+	}
+	l.readDocument(row, doc, location{dir: l.opts.Cwd})
+}
+
+// readScript tells of a file whose servers could only be known by running it.
+func (l *loader) readScript(file string) {
+	l.looked = append(l.looked, file)
+	data, err := readBounded(file, maxFile)
+	if isAbsent(err) {
+		return
+	}
+	if err != nil {
+		l.reject(file, fmt.Sprintf("reading the file: %v", cause(err)))
+		return
+	}
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if text = bytes.TrimSpace(text); bytes.Contains(text, []byte("mcp")) && text[0] != '#' {
+			l.report(Problem{Path: file, Line: line,
+				Msg: "it is a script, and scripts are not run to find servers; put those that it defines into crush.json"})
+			return
+		}
+	}
+}
+
+// readDocument reads the definitions that one document holds for one row.
+func (l *loader) readDocument(row int, doc *document, p location) {
+	src := &sources[row]
 	key := l.keyIn(src, doc)
 	at, ok, err := doc.find(key...)
 	if err != nil {
 		doc.broken(err, key)
 		return
 	}
-	r := &fileReader{loader: l, row: row, depth: depth, doc: doc, key: key, root: l.rootOf(src, file, key)}
+	r := &fileReader{loader: l, row: row, depth: p.depth, doc: doc, key: key, root: rootOf(src, p, key)}
 	switch {
 	case ok:
 		r.readServers(at)
@@ -226,16 +269,22 @@ func (l *loader) readFile(row int, file string, depth int) {
 // insideProject keeps a cloned repository from showing us files elsewhere
 // through a symbolic link.
 func (l *loader) insideProject(file string) bool {
-	target, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return true // absent or unreadable: opening it tells which
-	}
-	root := l.projects[len(l.projects)-1]
-	if rel, err := filepath.Rel(root, target); err == nil && filepath.IsLocal(rel) {
+	if !l.leadsOut(file) {
 		return true
 	}
 	l.reject(file, "it is a link to a file outside of the project, so it is not read")
 	return false
+}
+
+// leadsOut reports whether a file really lies outside of the project.
+func (l *loader) leadsOut(file string) bool {
+	target, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return false // absent or unreadable: opening it tells which
+	}
+	root := l.projects[len(l.projects)-1]
+	rel, err := filepath.Rel(root, target)
+	return err != nil || !filepath.IsLocal(rel)
 }
 
 // open returns the document in a file, or nil when there is none or it is
@@ -248,8 +297,10 @@ func (l *loader) open(file string, limit int64) *document {
 		limit = maxFile
 	}
 	l.docs[file] = nil
-	data, err := readBounded(file, limit)
+	data, err := l.content(file, limit)
+	l.looked = append(l.looked, file)
 	if isAbsent(err) {
+		l.opts.Memory.drop(file)
 		return nil
 	}
 	if err != nil {
@@ -260,13 +311,45 @@ func (l *loader) open(file string, limit int64) *document {
 	if !clean {
 		l.report(Problem{Path: file, Msg: "some bytes are no text in the file's encoding and were replaced"})
 	}
-	doc, err := parseDocument(file, text, l.report)
-	if err != nil {
-		l.report(Problem{Path: file, Line: lineOf(text, err), Msg: err.Error()})
-		return nil
+	l.docs[file] = l.read(file, text)
+	return l.docs[file]
+}
+
+// content returns what is in a file, or is to be taken for that.
+func (l *loader) content(file string, limit int64) ([]byte, error) {
+	data, instead := l.opts.Instead[file]
+	switch {
+	case !instead:
+		return readBounded(file, limit)
+	case data == nil:
+		return nil, fs.ErrNotExist
 	}
-	l.docs[file] = doc
-	return doc
+	return data, nil
+}
+
+// parse decodes a file in the format that its name tells.
+func (l *loader) parse(file string, text []byte) (*document, error) {
+	var decode func([]byte) (node, error)
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".toml":
+		decode = parseTOML
+	case ".yaml", ".yml":
+		decode = parseYAML
+	default:
+		if _, ok := l.filled[file]; ok {
+			text = l.fillIn(file, text)
+		}
+		return parseDocument(file, text, l.report)
+	}
+	tree, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	doc := &document{path: file, report: l.report, tree: &tree, warned: map[string]bool{}}
+	if tree.kind != kindObject && tree.kind != kindNull {
+		return nil, &lineError{max(tree.line, 1), "the document is not an object, so it defines no servers"}
+	}
+	return doc, nil
 }
 
 func lineOf(text []byte, err error) int {
@@ -315,7 +398,7 @@ func (l *loader) recordedProject(doc *document, at []string) string {
 	if err != nil || !ok {
 		return ""
 	}
-	list, err := doc.members(m.at, at)
+	list, err := doc.members(m, at)
 	if err != nil {
 		return ""
 	}
@@ -340,31 +423,28 @@ func (l *loader) samePath(recorded, dir string) bool {
 }
 
 // rootOf returns the project folder that a definition belongs to.
-func (l *loader) rootOf(src *source, file string, key []string) string {
-	switch src.scope {
-	case ScopeProject:
-		for _, dir := range l.projects {
-			if file == filepath.Join(dir, filepath.FromSlash(src.path)) {
-				return dir
-			}
-		}
-	case ScopeLocal:
-		if at := slices.Index(src.key, projectKey); at >= 0 {
-			return filepath.Clean(key[at])
-		}
+func rootOf(src *source, p location, key []string) string {
+	if at := slices.Index(src.key, projectKey); at >= 0 {
+		return filepath.Clean(key[at])
 	}
-	return ""
+	return p.root
 }
 
 // keep adds a candidate unless it leads back to us.
 func (l *loader) keep(c candidate) {
 	where := c.Sources[0]
+	if l.opts.excludesServer(c.Server) {
+		return
+	}
 	// Values that are missing now matter when the server is used, not here.
 	expanded, _ := c.Expand(l.opts.Getenv, l.opts.Home, l.opts.Cwd)
 	if why := l.selfReference(expanded); why != "" {
-		l.report(Problem{where.Path, where.Key, where.Line,
-			"it would start this bridge inside itself (" + why + "); the entry is skipped"})
+		l.report(Problem{Path: where.Path, Key: where.Key, Line: where.Line, Self: true,
+			Msg: "it would start this bridge inside itself (" + why + "); the entry is skipped"})
 		return
+	}
+	if why := l.unsuitable(expanded); why != "" {
+		l.report(Problem{Path: where.Path, Key: where.Key, Line: where.Line, Msg: why})
 	}
 	if len(l.found) >= maxServers {
 		l.reject(where.Path, fmt.Sprintf("more than %d servers are defined in all; the rest is skipped", maxServers))

@@ -6,26 +6,41 @@ import (
 	"slices"
 )
 
-var scopeRank = map[Scope]int{ScopeLocal: 0, ScopeProject: 1, ScopeUser: 2}
+var scopeRank = map[Scope]int{
+	ScopeManaged: 0, ScopeLocal: 1, ScopeProject: 2, ScopeUser: 3, ScopeDefaults: 4, ScopePlugin: 5,
+}
 
-// strength orders candidates: scope, then the order of the table, then the
+// preference orders candidates of one agent: the order of the table, then the
 // nearest folder, then the file's name, then the place in it.
-func strength(a, b candidate) int {
+func preference(a, b candidate) int {
 	return cmp.Or(
-		cmp.Compare(scopeRank[a.Sources[0].Scope], scopeRank[b.Sources[0].Scope]),
 		cmp.Compare(a.row, b.row),
 		cmp.Compare(a.depth, b.depth),
+		boolRank(a.behind)-boolRank(b.behind),
 		cmp.Compare(a.Sources[0].Path, b.Sources[0].Path),
 		cmp.Compare(a.Sources[0].Line, b.Sources[0].Line),
 		cmp.Compare(a.Name, b.Name),
 	)
 }
 
+func boolRank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// strength orders candidates of all agents: the scope first.
+func strength(a, b candidate) int {
+	rank := func(c candidate) int { return scopeRank[c.Sources[0].Scope] }
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), preference(a, b))
+}
+
 // resolve turns the candidates into the result: first each agent's own
 // precedence, then one list for all agents.
 func (l *loader) resolve() Result {
-	slices.SortStableFunc(l.found, strength)
 	var res Result
+	l.hold(&res)
 	var on []candidate
 	for _, c := range l.inForce(&res) {
 		if c.DisabledBy != "" {
@@ -44,6 +59,8 @@ func (l *loader) resolve() Result {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Key, b.Key))
 	})
 	res.Problems = slices.Compact(l.problems)
+	slices.Sort(l.looked)
+	res.Looked = slices.Compact(l.looked)
 	return res
 }
 
@@ -53,7 +70,8 @@ func (l *loader) resolve() Result {
 func (l *loader) inForce(res *Result) []candidate {
 	type owner struct{ agent, name string }
 	at := map[owner]int{}
-	var kept []candidate
+	var kept, lost []candidate
+	slices.SortStableFunc(l.found, preference)
 	for _, c := range l.found {
 		key := owner{c.Agent(), c.Name}
 		i, taken := at[key]
@@ -64,10 +82,39 @@ func (l *loader) inForce(res *Result) []candidate {
 		case l.same(kept[i].Server, c.Server) && kept[i].DisabledBy == c.DisabledBy:
 			kept[i].Sources = append(kept[i].Sources, c.Sources...)
 		default:
-			res.Shadowed = append(res.Shadowed, Shadow{c.Server, kept[i].Sources[0]})
+			lost = append(lost, c)
 		}
 	}
+	slices.SortStableFunc(lost, strength)
+	for _, c := range lost {
+		by := kept[at[owner{c.Agent(), c.Name}]].Sources[0]
+		res.Shadowed = append(res.Shadowed, Shadow{c.Server, by})
+	}
+	kept = l.withoutPluginTwins(kept, res)
+	slices.SortStableFunc(kept, strength)
 	return kept
+}
+
+// withoutPluginTwins leaves out the servers of Claude Code's plugins that the
+// agent has from elsewhere, whatever they are called there: plugins give way to
+// the same process or endpoint, not to the same name.
+func (l *loader) withoutPluginTwins(kept []candidate, res *Result) []candidate {
+	isPlugin := func(c candidate) bool { return c.Agent() == "claude-code" && c.Sources[0].Scope == ScopePlugin }
+	var out []candidate
+	for _, c := range kept {
+		twin := -1
+		if isPlugin(c) {
+			twin = slices.IndexFunc(kept, func(k candidate) bool {
+				return k.Agent() == c.Agent() && !isPlugin(k) && k.DisabledBy == "" && l.same(k.Server, c.Server)
+			})
+		}
+		if twin < 0 {
+			out = append(out, c)
+			continue
+		}
+		res.Shadowed = append(res.Shadowed, Shadow{c.Server, kept[twin].Sources[0]})
+	}
+	return out
 }
 
 // merge brings the agents together: a definition that several agents share is
@@ -102,6 +149,7 @@ func (l *loader) same(a, b Server) bool {
 	if (errA == nil) != (errB == nil) {
 		return false
 	}
+	a, b = a.direct(b), b.direct(a)
 	if a.Transport == Auto || b.Transport == Auto {
 		return a.URL != "" && a.URL == b.URL && maps.Equal(a.Headers, b.Headers)
 	}

@@ -33,6 +33,9 @@ type member struct {
 	keyAt int
 	at    int // first byte of the value
 	end   int // first byte after the value
+
+	val  *node // in a document that was decoded as a whole, instead of offsets
+	line int   // of the key, then
 }
 
 // space returns the offset of the first byte from i on that is neither

@@ -3,6 +3,7 @@ package discovery
 import (
 	"encoding/json"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,11 @@ import (
 const (
 	// maxSchemaWork bounds the bytes that are decoded for one tool's schema,
 	// whose references can make a small text stand for a large tree.
-	maxSchemaWork = 8 << 20
+	maxSchemaWork = 4 << 20
+
+	// maxListWork bounds the same for all tools of one server. Those that come
+	// later have no types.
+	maxListWork = 256 << 20
 
 	// maxSchemaDepth bounds how deep types are spelled out. A recursive type
 	// ends here.
@@ -21,18 +26,19 @@ const (
 	maxParams = 500
 
 	maxPointer = 16 // steps of a reference
-	maxUnion   = 4  // alternatives of one type that are spelled out
 	maxLiteral = 60 // bytes of an enumeration that is spelled out
+	maxFields  = 80 // fields of one record that are spelled out
 )
 
-// A schemaReader turns a tool's input schema into parameters. It follows
+// A schemaReader turns a tool's schemas into parameters and types. It follows
 // references within the schema only: nothing is ever fetched.
 type schemaReader struct {
 	tool   *Tool
 	param  string // being read, for messages
 	budget int    // bytes of work left
 
-	targets map[string]object // of references, by JSON pointer
+	places map[string]*place // of references, by JSON pointer
+	within []string          // references that are being spelled out
 }
 
 type object = map[string]json.RawMessage
@@ -48,7 +54,7 @@ func (r *schemaReader) readInput(raw json.RawMessage) {
 		r.loose("its inputSchema is not an object")
 		return
 	}
-	r.targets = map[string]object{"": fields}
+	r.places = map[string]*place{"": newPlace(raw)}
 	fields = r.deref(fields)
 	if kind := textOf(fields["type"]); kind != "" && kind != "object" {
 		r.loose("its inputSchema is of type " + strconv.Quote(clip(kind)) + ", not object")
@@ -64,7 +70,43 @@ func (r *schemaReader) readInput(raw json.RawMessage) {
 		}
 		return 1
 	})
+	spellParams(r.tool.Params)
 	r.judge(fields)
+}
+
+// spellParams gives each parameter its alias.
+func spellParams(params []Param) {
+	names := make([]string, len(params))
+	for i, p := range params {
+		names[i] = p.Name
+	}
+	aliases := Aliases(names)
+	for i := range params {
+		params[i].Alias = aliases[names[i]]
+	}
+}
+
+// fastWrap is how a Python library marks the schema of what is no object: the
+// value is under a key, and code gets it without.
+const fastWrap = "x-fastmcp-wrap-result"
+
+// readOutput reads what the tool says of its results. A schema that says no
+// more than that they are objects says nothing.
+func (r *schemaReader) readOutput(raw json.RawMessage) {
+	fields, err := objectOf(raw)
+	if err != nil {
+		return
+	}
+	r.tool.hasOutput = true
+	r.param, r.places = "", map[string]*place{"": newPlace(raw)}
+	if r.tool.wrapped = string(fields[fastWrap]) == "true"; r.tool.wrapped {
+		for _, p := range orderedMembers(fields["properties"]) {
+			raw = p.raw // it is the only one
+		}
+	}
+	if t := r.typeOf(raw, 0); !t.isAny() && (t.kind != pyDict || len(t.parts) > 0) {
+		r.tool.output = t
+	}
 }
 
 func (r *schemaReader) loose(problem string) {
@@ -80,7 +122,7 @@ func (r *schemaReader) judge(fields object) {
 		r.loose("its inputSchema is a choice of several, so parameters are shown without telling which go together")
 	case !hasType && len(fields["properties"]) == 0 && len(fields["allOf"]) == 0:
 		r.loose("its inputSchema does not describe the arguments")
-	case len(r.tool.Params) == 0 && opensArguments(fields["additionalProperties"]):
+	case opensArguments(fields["additionalProperties"]):
 		r.tool.Loose = true
 	}
 }
@@ -135,10 +177,12 @@ func (r *schemaReader) addParam(name string, raw json.RawMessage, required bool)
 		return
 	}
 	r.param = name
-	p := Param{Name: name, Type: r.typeOf(raw, 0), Required: required}
+	p := Param{Name: name, Type: r.typeOf(raw, 0).text(paramWidth), Required: required}
 	if fields, err := objectOf(raw); err == nil {
-		p.Description = textOf(fields["description"])
-		p.Default = pythonLiteral(fields["default"])
+		p.describe(fields, r.deref(fields))
+	}
+	if p.Value != nil {
+		p.Required = false // whatever the schema says: some libraries require what has a default
 	}
 	r.tool.Params = append(r.tool.Params, p)
 }
@@ -148,115 +192,6 @@ func (r *schemaReader) addParam(name string, raw json.RawMessage, required bool)
 func (r *schemaReader) spend(bytes int) bool {
 	r.budget -= bytes + 64
 	return r.budget >= 0
-}
-
-// anyType is what a type is called when nothing is known about it.
-const anyType = "Any"
-
-// typeOf returns the Python spelling of a schema's type.
-func (r *schemaReader) typeOf(raw json.RawMessage, depth int) string {
-	if depth > maxSchemaDepth || !r.spend(len(raw)) {
-		return anyType
-	}
-	fields, err := objectOf(raw)
-	if err != nil {
-		return anyType
-	}
-	fields = r.deref(fields)
-	if values := listOf(fields["enum"]); len(values) > 0 {
-		return enumType(values)
-	}
-	if value := fields["const"]; len(value) > 0 {
-		return enumType([]json.RawMessage{value})
-	}
-	for _, key := range []string{"anyOf", "oneOf"} {
-		if parts := listOf(fields[key]); len(parts) > 0 {
-			return r.union(parts, depth)
-		}
-	}
-	if parts := listOf(fields["allOf"]); len(parts) > 0 && len(fields["type"]) == 0 {
-		return r.typeOf(parts[0], depth+1)
-	}
-	return r.namedType(fields, depth)
-}
-
-func (r *schemaReader) union(parts []json.RawMessage, depth int) string {
-	var types []string
-	for _, part := range parts {
-		types = append(types, r.typeOf(part, depth+1))
-	}
-	return unionOf(types)
-}
-
-// unionOf joins alternatives, None last.
-func unionOf(types []string) string {
-	var out []string
-	none := false
-	for _, t := range types {
-		switch {
-		case t == anyType:
-			return anyType
-		case t == "None":
-			none = true
-		case !slices.Contains(out, t):
-			out = append(out, t)
-		}
-	}
-	if len(out) > maxUnion {
-		return anyType
-	}
-	if none {
-		out = append(out, "None")
-	}
-	if len(out) == 0 {
-		return anyType
-	}
-	return strings.Join(out, " | ")
-}
-
-// namedType reads the type keyword: a name or a list of names.
-func (r *schemaReader) namedType(fields object, depth int) string {
-	if names := stringsOf(fields["type"]); len(names) > 0 {
-		var types []string
-		for _, name := range names {
-			types = append(types, r.pythonType(name, fields, depth))
-		}
-		return unionOf(types)
-	}
-	name := textOf(fields["type"])
-	switch {
-	case name != "":
-		return r.pythonType(name, fields, depth)
-	case len(fields["properties"]) > 0:
-		return "dict"
-	case len(fields["items"]) > 0:
-		return r.pythonType("array", fields, depth)
-	}
-	return anyType
-}
-
-func (r *schemaReader) pythonType(name string, fields object, depth int) string {
-	switch name {
-	case "string":
-		return "str"
-	case "integer":
-		return "int"
-	case "number":
-		return "float"
-	case "boolean":
-		return "bool"
-	case "null":
-		return "None"
-	case "object":
-		return "dict"
-	case "array":
-		if item := r.typeOf(fields["items"], depth+1); item != anyType {
-			return "list[" + item + "]"
-		}
-		return "list"
-	}
-	r.tool.addProblem("parameter %s has the unknown type %q", clip(r.param), clip(name))
-	return anyType
 }
 
 // deref follows a schema's reference, as often as it leads to another one. A
@@ -269,12 +204,12 @@ func (r *schemaReader) deref(fields object) object {
 		}
 		path, local := strings.CutPrefix(ref, "#")
 		if !local {
-			r.tool.addProblem("parameter %s refers to another document, which is not fetched", clip(r.param))
+			r.tool.addProblem("%s refers to another document, which is not fetched", r.subject())
 			return object{}
 		}
 		target, ok := r.target(path)
 		if !ok || !r.spend(sizeOf(target)) {
-			r.tool.addProblem("parameter %s refers to %s, which is not there", clip(r.param), clip(ref))
+			r.tool.addProblem("%s refers to %s, which is not there", r.subject(), clip(ref))
 			return object{}
 		}
 		fields = target
@@ -290,64 +225,61 @@ func sizeOf(fields object) int {
 	return size
 }
 
-// target returns the object that a JSON pointer (RFC 6901) leads to, through
-// objects only. Each is decoded once.
-func (r *schemaReader) target(path string) (object, bool) {
-	if fields, ok := r.targets[path]; ok {
-		return fields, true
+// A place is a part of a schema that references may lead to or through, taken
+// apart once.
+type place struct {
+	raw    json.RawMessage
+	fields object            // nil if it is no object
+	items  []json.RawMessage // nil if it is no list
+}
+
+func newPlace(raw json.RawMessage) *place {
+	fields, _ := objectOf(raw) // nil if it is none
+	return &place{raw, fields, listOf(raw)}
+}
+
+func (p *place) step(key string) json.RawMessage {
+	if i, err := strconv.Atoi(key); err == nil && p.items != nil && i >= 0 && i < len(p.items) {
+		return p.items[i]
+	}
+	return p.fields[key]
+}
+
+// target returns the object that the fragment of a reference leads to: a JSON
+// pointer (RFC 6901). What is true, and not an object, says nothing.
+func (r *schemaReader) target(fragment string) (object, bool) {
+	if text, err := url.PathUnescape(fragment); err == nil {
+		fragment = text
+	}
+	p, ok := r.place(fragment)
+	if !ok || p.items != nil {
+		return nil, false
+	}
+	if p.fields == nil {
+		return object{}, string(p.raw) == "true"
+	}
+	return p.fields, true
+}
+
+func (r *schemaReader) place(path string) (*place, bool) {
+	if p, ok := r.places[path]; ok {
+		return p, true
 	}
 	cut := strings.LastIndexByte(path, '/')
 	if cut < 0 || strings.Count(path, "/") > maxPointer {
 		return nil, false
 	}
-	parent, ok := r.target(path[:cut])
+	parent, ok := r.place(path[:cut])
 	if !ok {
 		return nil, false
 	}
-	raw := parent[strings.NewReplacer("~1", "/", "~0", "~").Replace(path[cut+1:])]
-	if !r.spend(len(raw)) {
+	raw := parent.step(strings.NewReplacer("~1", "/", "~0", "~").Replace(path[cut+1:]))
+	if len(raw) == 0 || !r.spend(len(raw)) {
 		return nil, false
 	}
-	fields, err := objectOf(raw)
-	if err != nil {
-		return nil, false
-	}
-	r.targets[path] = fields
-	return fields, true
-}
-
-// enumType spells a short enumeration out, and gives a long one its values'
-// type.
-func enumType(values []json.RawMessage) string {
-	literals := make([]string, 0, len(values))
-	length := 0
-	for _, v := range values {
-		text := pythonLiteral(v)
-		if length += len(text); text == "" || length > maxLiteral {
-			return valueType(values[0])
-		}
-		literals = append(literals, text)
-	}
-	return "Literal[" + strings.Join(literals, ", ") + "]"
-}
-
-func valueType(raw json.RawMessage) string {
-	switch {
-	case len(raw) == 0:
-		return anyType
-	case raw[0] == '"':
-		return "str"
-	case raw[0] == 't' || raw[0] == 'f':
-		return "bool"
-	case raw[0] == 'n':
-		return "None"
-	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
-		if strings.ContainsAny(string(raw), ".eE") {
-			return "float"
-		}
-		return "int"
-	}
-	return anyType
+	p := newPlace(raw)
+	r.places[path] = p
+	return p, true
 }
 
 // pythonLiteral writes a short scalar the way Python does, and nothing for
@@ -366,17 +298,12 @@ func pythonLiteral(raw json.RawMessage) string {
 	case 'n':
 		return "None"
 	case '{', '[':
+		if text := string(raw); text == "[]" || text == "{}" {
+			return text
+		}
 		return ""
 	}
 	return string(raw)
-}
-
-func listOf(raw json.RawMessage) []json.RawMessage {
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
-	return list
 }
 
 // stringsOf returns the strings of a JSON list, and leaves out what is none.
@@ -398,22 +325,15 @@ type property struct {
 // orderedMembers lists an object's members in the order of the text, which a
 // map would lose. Of duplicates the first place and the last value count.
 func orderedMembers(raw json.RawMessage) []property {
-	if len(raw) == 0 || raw[0] != '{' {
-		return nil
-	}
-	list, _, err := scanner{raw}.members(0)
-	if err != nil {
-		return nil
-	}
-	at := make(map[string]int, len(list))
 	var out []property
-	for _, m := range list {
-		if i, ok := at[m.key]; ok {
-			out[i].raw = raw[m.at:m.end]
-			continue
+	at := map[string]int{}
+	eachMember(raw, func(key string, value json.RawMessage) {
+		if i, ok := at[key]; ok {
+			out[i].raw = value
+			return
 		}
-		at[m.key] = len(out)
-		out = append(out, property{m.key, raw[m.at:m.end]})
-	}
+		at[key] = len(out)
+		out = append(out, property{key, value})
+	})
 	return out
 }

@@ -2,10 +2,13 @@ package discovery
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bridged/bridged/pkg/meaning"
 )
 
 const (
@@ -22,7 +25,10 @@ const (
 	typoWorth     = 0.7
 	maxTypoTerms  = 3
 	saturation    = 1.2 // how fast more of a word stops to count; BM25's k1
-	exactNameGain = 4   // added when the query is the tool's name
+	exactNameGain = 1   // added when the query is the tool's name
+
+	// ceilingWeight is how much of a word a tool has whose whole subject it is.
+	ceilingWeight = 4
 )
 
 // A Match is a tool that a search found.
@@ -36,35 +42,63 @@ type Match struct {
 // first; equal ones are in the order of server and name. A limit of 0 or less
 // means 5. Words count by how rare they are and where they are found (a tool's
 // name before its description); everyday synonyms count less than the word
-// itself, and a word that is found nowhere stands for those spelt most alike.
+// itself, and a word that is found nowhere stands for those spelt most alike. A
+// tool whose texts mean what the query does counts too, whatever its words, and
+// so does one that does what people mean who say such things.
 // An empty query returns the first tools in order. Servers that the catalogue
 // does not have are left out.
 func (c *Catalog) Search(query string, refs []Ref, limit int) []Match {
+	return c.SearchBy(Ranking{}, query, refs, limit)
+}
+
+// A Ranking leaves out some of what [Catalog.Search] goes by. The zero value is
+// all of it; the rest is there to measure what each is worth.
+type Ranking struct {
+	NoWords    bool // neither words nor what stands for them
+	NoSynonyms bool
+	NoSpelling bool
+	NoMeaning  bool
+	NoDeeds    bool // what people mean who say such things
+}
+
+// SearchBy is [Catalog.Search] by a part of what it goes by.
+func (c *Catalog) SearchBy(r Ranking, query string, refs []Ref, limit int) []Match {
 	if limit <= 0 {
 		limit = defaultLimit
 	}
 	limit = min(limit, maxLimit)
+	c.mu.RLock() // a search takes few milliseconds, and sees one state of the catalogue
+	defer c.mu.RUnlock()
 	s := c.newSearch(refs)
+	s.by = r
+	query = clipQuery(query)
 	asked := queryWords(query)
 	if len(asked) == 0 {
 		return s.first(limit)
 	}
+	s.spelt = wellSpelt(query)
 	for _, w := range asked {
 		s.score(w)
 	}
+	s.understand(query)
 	return s.best(limit, asked)
+}
+
+// clipQuery bounds a query, at the border of a character.
+func clipQuery(query string) string {
+	if len(query) <= maxQuery {
+		return query
+	}
+	cut := maxQuery
+	for !utf8.RuneStart(query[cut]) {
+		cut--
+	}
+	return query[:cut]
 }
 
 // queryWords returns the distinct stems of a query without fillers, unless it
 // is made of nothing else.
 func queryWords(query string) []string {
-	if len(query) > maxQuery {
-		cut := maxQuery
-		for !utf8.RuneStart(query[cut]) {
-			cut--
-		}
-		query = query[:cut]
-	}
 	all := words(query, maxQuery)
 	var kept []string
 	for _, w := range all {
@@ -78,21 +112,46 @@ func queryWords(query string) []string {
 	return kept[:min(len(kept), maxQueryWords)]
 }
 
+// wellSpelt returns the stems of those words of a query that are words of
+// English: that no tool has one makes it no misspelt form of another.
+func wellSpelt(query string) map[string]bool {
+	spelt := map[string]bool{}
+	for _, w := range plainWords(query, maxQuery) {
+		if len(w) > 3 && meaning.Knows(w) {
+			spelt[stemWord(w)] = true
+		}
+	}
+	return spelt
+}
+
 // A search is one query under way over some servers.
 type search struct {
-	lanes []*lane
-	total int // tools in all lanes
-	asked []askedWord
+	catalog *Catalog
+	by      Ranking
+	lanes   []*lane
+	total   int // tools in all lanes
+	asked   []askedWord
+	spelt   map[string]bool // stems of the query's words that are hardly misspelt
+	ceiling float64         // the score by words of a tool that has all of the query
+	deeds   []likelyDeed    // that the query may ask for, likeliest first
+
+	places  map[string]*whereabouts // where words are that were looked for
+	byIndex map[*index][]*lane
+	byName  map[string][]*lane // by words of servers' names, and for what these name
 }
 
 // A lane is one server in a search.
 type lane struct {
 	*shelf
+	*bearing
 	ref     Ref
-	name    map[string]bool // words of the server's name
-	scores  []float64       // by tool
-	matched []uint8         // words of the query found, by tool
-	gain    []float64       // of the word under way, by tool
+	scores  []float64 // by tool, by words
+	near    []float32 // by tool, by meaning; 0 means too far
+	doing   []float64 // by tool, by words of the deeds that the query may ask for
+	sum     []float64 // of the deed under way, by tool
+	found   []uint8   // words of the deed under way that were found, by tool
+	matched []uint8   // words of the query found, by tool
+	gain    []float64 // of the word under way, by tool
 }
 
 // A variant is a word that may stand for one of the query.
@@ -108,21 +167,19 @@ type askedWord struct {
 	variants []variant
 }
 
+// newSearch starts a search. Its caller holds mu.
 func (c *Catalog) newSearch(refs []Ref) *search {
-	s := &search{}
+	s := &search{catalog: c, places: map[string]*whereabouts{}, byIndex: map[*index][]*lane{}, byName: map[string][]*lane{}}
 	seen := map[[2]string]bool{}
 	for _, ref := range refs {
-		sh := c.shelf(ref.Digest)
+		sh := c.shelves[ref.Digest]
 		id := [2]string{ref.Digest, ref.Server}
 		if sh == nil || seen[id] {
 			continue
 		}
 		seen[id] = true
-		l := &lane{shelf: sh, ref: ref, name: map[string]bool{}}
-		for _, w := range words(ref.Server, 40) {
-			l.name[w] = true
-		}
-		s.lanes = append(s.lanes, l)
+		l := &lane{shelf: sh, ref: ref, bearing: c.bearing(ref.Server)}
+		s.take(l)
 		s.total += len(sh.tools)
 	}
 	slices.SortStableFunc(s.lanes, func(a, b *lane) int { return cmp.Compare(a.ref.Server, b.ref.Server) })
@@ -138,8 +195,7 @@ func (s *search) first(limit int) []Match {
 				return out
 			}
 			if l.ref.Tools.Allows(t.Name) {
-				t.Server = l.ref.Server
-				out = append(out, Match{Tool: t})
+				out = append(out, Match{Tool: s.catalog.as(t, l.ref)})
 			}
 		}
 	}
@@ -152,6 +208,7 @@ func (s *search) first(limit int) []Match {
 func (s *search) score(word string) {
 	a := askedWord{text: word, variants: s.variants(word)}
 	s.asked = append(s.asked, a)
+	s.ceiling += s.rarity(word) * saturate(ceilingWeight)
 	for _, l := range s.lanes {
 		if l.scores == nil {
 			l.scores = make([]float64, len(l.tools))
@@ -162,8 +219,8 @@ func (s *search) score(word string) {
 	}
 	for _, v := range a.variants {
 		rarity := s.rarity(v.text) * v.worth
-		for _, l := range s.lanes {
-			l.add(v.text, rarity)
+		for _, sp := range s.find(v.text).spots {
+			sp.add(rarity)
 		}
 	}
 	for _, l := range s.lanes {
@@ -176,16 +233,15 @@ func (s *search) score(word string) {
 	}
 }
 
-func (l *lane) add(word string, rarity float64) {
-	base := 0.0
-	if l.name[word] {
-		base = serverWeight
-		for i := range l.gain {
-			l.gain[i] = max(l.gain[i], rarity*saturate(base))
+func (sp spot) add(rarity float64) {
+	gain := sp.lane.gain
+	if sp.share > 0 {
+		for i := range gain {
+			gain[i] = max(gain[i], rarity*saturate(sp.share))
 		}
 	}
-	for _, p := range l.index.postings[word] {
-		l.gain[p.doc] = max(l.gain[p.doc], rarity*saturate(base+float64(p.weight)))
+	for _, p := range sp.postings {
+		gain[p.doc] = max(gain[p.doc], rarity*saturate(sp.share+float64(p.weight)))
 	}
 }
 
@@ -194,17 +250,7 @@ func saturate(weight float64) float64 {
 }
 
 // frequency counts the tools that have a word.
-func (s *search) frequency(word string) int {
-	n := 0
-	for _, l := range s.lanes {
-		if l.name[word] {
-			n += len(l.tools)
-			continue
-		}
-		n += len(l.index.postings[word])
-	}
-	return n
-}
+func (s *search) frequency(word string) int { return s.find(word).tools }
 
 // rarity is BM25's inverse document frequency: a word that few tools have
 // tells them apart.
@@ -214,18 +260,22 @@ func (s *search) rarity(word string) float64 {
 }
 
 // variants returns what may stand for a word: itself and its synonyms as far
-// as any tool has them, or else the words that are spelt most alike.
+// as any tool has them, or else, unless it is a word of English, the words that
+// are spelt most alike.
 func (s *search) variants(word string) []variant {
 	var out []variant
+	if s.by.NoWords {
+		return nil
+	}
 	if s.frequency(word) > 0 {
 		out = append(out, variant{word, 1, ""})
 	}
 	for _, other := range synonyms[word] {
-		if s.frequency(other) > 0 && !slices.ContainsFunc(out, func(v variant) bool { return v.text == other }) {
+		if !s.by.NoSynonyms && s.frequency(other) > 0 && !slices.ContainsFunc(out, func(v variant) bool { return v.text == other }) {
 			out = append(out, variant{other, synonymWorth, "synonym"})
 		}
 	}
-	if len(out) > 0 {
+	if len(out) > 0 || s.by.NoSpelling || s.spelt[word] {
 		return out
 	}
 	for _, other := range s.alike(word) {
@@ -256,10 +306,10 @@ func (s *search) best(limit int, asked []string) []Match {
 	var top []hit // sorted
 	for _, l := range s.lanes {
 		for i, score := range l.scores {
-			if score == 0 || !l.ref.Tools.Allows(l.tools[i].Name) {
+			if score == 0 && l.nearness(i) == 0 && l.doings(i) < deedLeast || !l.ref.Tools.Allows(l.tools[i].Name) {
 				continue
 			}
-			h := hit{l, i, l.final(i, whole, len(asked))}
+			h := hit{l, i, s.final(l, i, whole)}
 			at, _ := slices.BinarySearchFunc(top, h, before)
 			if at < limit {
 				top = slices.Insert(top[:min(len(top), limit-1)], at, h)
@@ -268,21 +318,37 @@ func (s *search) best(limit int, asked []string) []Match {
 	}
 	var out []Match
 	for _, h := range top {
-		t := h.lane.tools[h.doc]
-		t.Server = h.lane.ref.Server
+		t := s.catalog.as(h.lane.tools[h.doc], h.lane.ref)
 		out = append(out, Match{t, h.score, s.explain(h.lane, int32(h.doc))})
 	}
 	return out
 }
 
-// final returns a tool's score once every word has counted. Tools that have
-// more of the query's words come before those that have one of them often.
-func (l *lane) final(doc int, whole string, words int) float64 {
-	score := l.scores[doc] * (0.5 + 0.5*float64(l.matched[doc])/float64(words))
+// final returns a tool's score once every word has counted: the share of the
+// query that it has by words, and how near it is by meaning. Tools that have more
+// of the query's words come before those that have one of them often.
+func (s *search) final(l *lane, doc int, whole string) float64 {
+	score := l.scores[doc] / s.ceiling * (0.5 + 0.5*float64(l.matched[doc])/float64(len(s.asked)))
 	if l.index.names[doc] == whole {
 		score += exactNameGain
 	}
-	return score
+	return score + meaningWorth*l.nearness(doc) + deedWords*l.doings(doc)
+}
+
+// nearness is how near a tool's meaning is to the query's; 0 means not at all.
+func (l *lane) nearness(doc int) float64 {
+	if l.near == nil {
+		return 0
+	}
+	return float64(l.near[doc])
+}
+
+// doings is how much a tool has of the words of the query's deeds, 0 to 1.
+func (l *lane) doings(doc int) float64 {
+	if l.doing == nil {
+		return 0
+	}
+	return l.doing[doc]
 }
 
 // explain says for each word of the query what stood for it in a tool.
@@ -302,12 +368,24 @@ func (s *search) explain(l *lane, doc int32) []string {
 			break
 		}
 	}
+	for _, d := range s.deeds {
+		if s.by.NoWords {
+			break
+		}
+		if has := l.some(d.words, doc); len(has) > 0 {
+			why = append(why, "deed "+strings.Join(has, " "))
+			break
+		}
+	}
+	if near := l.nearness(int(doc)); near > 0 {
+		why = append(why, fmt.Sprintf("meaning %.2f", near))
+	}
 	return why
 }
 
 func (l *lane) fieldsOf(word string, doc int32) uint8 {
 	p, _ := l.index.find(word, doc)
-	if l.name[word] {
+	if l.share(word) > 0 {
 		p.fields |= inServer
 	}
 	return p.fields

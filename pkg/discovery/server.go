@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,9 +29,12 @@ type Scope string
 
 // The scopes, strongest first.
 const (
-	ScopeLocal   Scope = "local"   // one person, in one project
-	ScopeProject Scope = "project" // everybody, in one project
-	ScopeUser    Scope = "user"    // one person, everywhere
+	ScopeManaged  Scope = "managed"  // everybody on the machine, by its administrator
+	ScopeLocal    Scope = "local"    // one person, in one project
+	ScopeProject  Scope = "project"  // everybody, in one project
+	ScopeUser     Scope = "user"     // one person, everywhere
+	ScopeDefaults Scope = "defaults" // everybody on the machine who says nothing else
+	ScopePlugin   Scope = "plugin"   // brought by a plugin, an extension or a catalogue
 )
 
 // A Source is one place that defines a server.
@@ -47,7 +51,8 @@ func (s Source) String() string {
 	return s.Path + ":" + strconv.Itoa(s.Line) + " (" + s.Key + ")"
 }
 
-// A Filter says which of a server's tools may be used.
+// A Filter says which of a server's tools may be used. Names may be patterns
+// with * and ?.
 type Filter struct {
 	Allow []string // nil allows every tool, an empty list none
 	Deny  []string // wins over Allow
@@ -55,10 +60,45 @@ type Filter struct {
 
 // Allows reports whether the tool may be listed and called.
 func (f Filter) Allows(tool string) bool {
-	if slices.Contains(f.Deny, tool) {
+	if matchesAny(f.Deny, tool) {
 		return false
 	}
-	return f.Allow == nil || slices.Contains(f.Allow, "*") || slices.Contains(f.Allow, tool)
+	return f.Allow == nil || matchesAny(f.Allow, tool)
+}
+
+// matchesAny reports whether one of the names, which may be patterns with * and
+// ?, is the tool's.
+func matchesAny(names []string, tool string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return matchName(name, tool) })
+}
+
+// matchName reports whether a name is meant by a pattern: * is any text and ?
+// any one character, all else is itself.
+func matchName(pattern, name string) bool {
+	if !strings.ContainsAny(pattern, "*?") {
+		return pattern == name
+	}
+	p, n := []rune(pattern), []rune(name)
+	star, mark, i, j := -1, 0, 0, 0
+	for j < len(n) {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, mark = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == n[j]):
+			i++
+			j++
+		case star >= 0:
+			mark++
+			i, j = star+1, mark
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
 }
 
 // A Server is one definition in the form that every agent's dialect is brought
@@ -75,8 +115,13 @@ type Server struct {
 	URL         string
 	Headers     map[string]string
 	Description string
-	Timeout     time.Duration // for a start or a call; 0 means the reader's default
+	OAuth       OAuth // of a remote server
 	Tools       Filter
+
+	// How long a start and a call may take; 0 means the reader's default.
+	StartTimeout, CallTimeout time.Duration
+
+	Approved []string // tools that the person lets the agent call without asking, or patterns
 
 	// Root is the project folder of a local or project definition, empty for
 	// a user's. Relative paths and an empty Cwd mean this folder.
@@ -85,11 +130,31 @@ type Server struct {
 	// DisabledBy says what switched the server off; empty means on.
 	DisabledBy string
 
+	// Held says why the server must not be used, though it is on; empty means
+	// that it may be.
+	Held string
+
 	// Sources are the places that define it; the first is the one in force,
 	// others hold the same definition.
 	Sources []Source
 
 	dialect dialect
+	vars    map[string]string // that the agent itself sets, such as a plugin's folder
+
+	// approvedVars are the variables that the person lets the agent put into
+	// its definitions; nil is all.
+	approvedVars []string
+
+	// Values that only the agent's environment has, by the name of the
+	// variable there.
+	envFrom    map[string]string // for Env, by the name for the server
+	headerFrom map[string]string // for Headers, by header
+	bearerFrom string            // for the header Authorization
+}
+
+// Approves reports whether the agent calls a tool without asking.
+func (s Server) Approves(tool string) bool {
+	return matchesAny(s.Approved, tool)
 }
 
 // Agent returns the agent whose definition is in force.
@@ -129,6 +194,7 @@ type launch struct {
 	Root      string
 	URL       string
 	Headers   map[string]string
+	From      map[string]string `json:",omitempty"` // what comes from the agent's environment
 }
 
 // Digest identifies the process or endpoint that an expanded definition means:
@@ -139,6 +205,23 @@ func (s Server) Digest() string {
 	return s.launch().digest()
 }
 
+// Identity identifies a definition as it is written, without the values of its
+// environment and headers: it is the same in all sessions, and when a key in it
+// is renewed. It reveals no value.
+func (s Server) Identity() string {
+	l := s.launch()
+	l.Env, l.Headers = withoutValues(l.Env), withoutValues(l.Headers)
+	return l.digest()
+}
+
+func withoutValues(m map[string]string) map[string]string {
+	names := make(map[string]string, len(m))
+	for name := range m {
+		names[name] = ""
+	}
+	return names
+}
+
 func (s Server) launch() launch {
 	l := launch{
 		Transport: s.Transport, Command: s.Command, Args: s.Args, Env: s.Env,
@@ -146,6 +229,15 @@ func (s Server) launch() launch {
 	}
 	if s.Transport == Stdio {
 		l.Root = s.Root
+	}
+	for name, from := range s.envFrom {
+		l.From = with(l.From, "env "+name, from)
+	}
+	for name, from := range s.headerFrom {
+		l.From = with(l.From, "header "+name, from)
+	}
+	if s.bearerFrom != "" {
+		l.From = with(l.From, "bearer", s.bearerFrom)
 	}
 	if len(l.Args) == 0 {
 		l.Args = nil
@@ -171,10 +263,14 @@ func (l launch) digest() string {
 // A Problem is something wrong in a file, an entry or a tool. It never holds
 // the value of a variable or header.
 type Problem struct {
-	Path string
-	Key  string // of the entry or field; empty means the file as a whole
-	Line int    // from 1; 0 when unknown
-	Msg  string
+	Path string `json:"path"`
+	Key  string `json:"key,omitempty"`  // of the entry or field; empty means the file as a whole
+	Line int    `json:"line,omitempty"` // from 1; 0 when unknown
+	Msg  string `json:"msg"`
+
+	// Self says that the entry leads back to us, as that of an agent's shim
+	// does: it is left out as it should be.
+	Self bool `json:"self,omitempty"`
 }
 
 // String puts the problem on one line.

@@ -7,7 +7,7 @@ const maxSignatureParams = 40
 
 // Signature writes a tool as a terse Python signature under its own alias:
 //
-//	read_file(path: str, head: int = None) -> dict
+//	read_file(path: str, head: int = None) -> {content: str}
 //
 // A parameter whose name is no identifier is shown by its alias. **kwargs
 // stands for arguments that the schema does not name.
@@ -21,11 +21,6 @@ func SignatureAs(alias string, t Tool) string {
 	var b strings.Builder
 	b.WriteString(alias)
 	b.WriteByte('(')
-	names := make([]string, 0, len(t.Params))
-	for _, p := range t.Params {
-		names = append(names, p.Name)
-	}
-	aliases := Aliases(names)
 	for i, p := range t.Params {
 		if i > 0 {
 			b.WriteString(", ")
@@ -34,7 +29,7 @@ func SignatureAs(alias string, t Tool) string {
 			b.WriteString("...")
 			break
 		}
-		b.WriteString(aliases[p.Name])
+		b.WriteString(p.Alias)
 		b.WriteString(": ")
 		b.WriteString(p.Type)
 		b.WriteString(p.suffix())
@@ -45,7 +40,8 @@ func SignatureAs(alias string, t Tool) string {
 		}
 		b.WriteString("**kwargs")
 	}
-	b.WriteString(") -> dict")
+	b.WriteString(") -> ")
+	b.WriteString(t.returns(returnWidth))
 	return b.String()
 }
 
@@ -59,3 +55,20 @@ func (p Param) suffix() string {
 	}
 	return " = None"
 }
+
+// Returns is the type of the tool's results in Python's words: what its
+// outputSchema says, or else what earlier results were like, or else Any.
+func (t Tool) Returns() string { return t.returns(docWidth) }
+
+func (t Tool) returns(width int) string {
+	switch {
+	case t.output != nil:
+		return t.output.text(width)
+	case t.known:
+		return t.learnt.returns(width)
+	}
+	return anyType
+}
+
+// Promises reports whether the tool declares an outputSchema.
+func (t Tool) Promises() bool { return t.hasOutput }

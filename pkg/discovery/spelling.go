@@ -17,15 +17,17 @@ func (s *search) alike(word string) []string {
 	if length < 3 {
 		return nil
 	}
-	a := &aligner{word: word, length: length, letters: letterSet(word), nearest: 1 + length/6, seen: map[string]bool{}}
+	a := &aligner{word: word, length: length, letters: letterSet(word), nearest: 1 + length/6, seen: map[string]bool{},
+		known: func(term string) bool { return s.frequency(term) > 0 }}
 	if length == 3 {
 		a.nearest = 0 // in short words one letter makes another word
 	}
+	for text, t := range s.catalog.vocabulary {
+		a.lookAt(text, t.letters)
+	}
 	for _, l := range s.lanes {
-		a.lookAt(l.index)
 		for name := range l.name {
-			a.compare(name)
-			a.start(name)
+			a.lookAt(name, letterSet(name))
 		}
 	}
 	found := a.found
@@ -45,27 +47,23 @@ type aligner struct {
 	letters uint64
 	nearest int // the largest distance of interest
 	seen    map[string]bool
-	found   []string // at distance nearest, once any is
-	starts  []string // that word starts
+	known   func(term string) bool // whether any tool of the search has it
+	found   []string               // at distance nearest, once any is
+	starts  []string               // that word starts
 }
 
-func (a *aligner) lookAt(ix *index) {
-	for i, letters := range ix.letters {
-		// Each edit changes at most one letter on either side.
-		if bits.OnesCount64(letters^a.letters) <= 2*a.nearest {
-			a.compare(ix.terms[i])
-		}
+// lookAt considers a term. Most are too far from the word to need a closer look:
+// each edit changes at most one letter on either side.
+func (a *aligner) lookAt(term string, letters uint64) {
+	if bits.OnesCount64(letters^a.letters) <= 2*a.nearest {
+		a.compare(term)
 	}
-	at, _ := slices.BinarySearch(ix.terms, a.word)
-	for at < len(ix.terms) && strings.HasPrefix(ix.terms[at], a.word) {
-		a.start(ix.terms[at])
-		at++
-	}
+	a.start(term)
 }
 
 // start keeps a term that the word is the start of.
 func (a *aligner) start(term string) {
-	if strings.HasPrefix(term, a.word) && !slices.Contains(a.starts, term) {
+	if strings.HasPrefix(term, a.word) && a.known(term) && !slices.Contains(a.starts, term) {
 		a.starts = append(a.starts, term)
 	}
 }
@@ -77,7 +75,7 @@ func (a *aligner) compare(term string) {
 	}
 	a.seen[term] = true
 	switch d := distance(a.word, term); {
-	case d > a.nearest:
+	case d > a.nearest || !a.known(term):
 	case d < a.nearest || len(a.found) == 0:
 		a.nearest, a.found = d, []string{term}
 	default:

@@ -23,6 +23,7 @@ type Tool struct {
 	Description string
 	Raw         json.RawMessage // the server's own object, untouched
 	Params      []Param         // required ones first
+	ReadOnly    bool            // the server says that it changes nothing, which proves nothing
 
 	// Loose means that the schema does not say which arguments there are, so
 	// any may be passed.
@@ -31,15 +32,12 @@ type Tool struct {
 	// Problem says what is odd about the definition; empty means nothing. An
 	// odd tool can still be called.
 	Problem string
-}
 
-// A Param is one argument of a tool.
-type Param struct {
-	Name        string // as it goes over the wire
-	Type        string // in Python's words, such as list[str]
-	Description string
-	Required    bool
-	Default     string // as Python writes it; empty means none is known
+	output    *pyType // what its outputSchema says; nil means nothing
+	hasOutput bool    // it has an outputSchema
+	wrapped   bool    // code gets what is under the key result of its data
+	learnt    learnt  // what its results were like, if known
+	known     bool
 }
 
 // ParseTools reads the tool objects of a tools/list result. Each tool stands
@@ -52,8 +50,9 @@ func ParseTools(raws []json.RawMessage) (tools []Tool, skipped []string) {
 		raws = raws[:maxTools]
 	}
 	at := make(map[string]int, len(raws))
+	work := maxListWork
 	for i, raw := range raws {
-		t, err := parseTool(raw)
+		t, err := parseTool(raw, &work)
 		if err != nil {
 			skipped = append(skipped, fmt.Sprintf("tool %d: %v", i, err))
 			continue
@@ -69,6 +68,11 @@ func ParseTools(raws []json.RawMessage) (tools []Tool, skipped []string) {
 	return tools, skipped
 }
 
+func saysReadOnly(annotations json.RawMessage) bool {
+	fields, err := objectOf(annotations)
+	return err == nil && string(fields["readOnlyHint"]) == "true"
+}
+
 func (t *Tool) addProblem(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	switch {
@@ -79,19 +83,28 @@ func (t *Tool) addProblem(format string, args ...any) {
 	}
 }
 
-func parseTool(raw json.RawMessage) (Tool, error) {
+// parseTool reads one tool, with what is left of the work for all of them.
+func parseTool(raw json.RawMessage, work *int) (Tool, error) {
 	fields, err := objectOf(raw)
-	if err != nil {
-		return Tool{}, err
+	if err != nil || !json.Valid(raw) {
+		return Tool{}, errNoObject
 	}
 	t := Tool{Name: textOf(fields["name"]), Title: textOf(fields["title"]), Description: textOf(fields["description"]), Raw: raw}
 	if t.Name == "" {
 		return Tool{}, fmt.Errorf("it has no name")
 	}
+	t.ReadOnly = saysReadOnly(fields["annotations"])
 	if len(raw) > maxToolBytes {
 		return oversized(t), nil
 	}
-	(&schemaReader{tool: &t, budget: maxSchemaWork}).readInput(fields["inputSchema"])
+	budget := min(*work, maxSchemaWork)
+	r := &schemaReader{tool: &t, budget: budget}
+	r.readInput(fields["inputSchema"])
+	r.readOutput(fields["outputSchema"])
+	*work -= budget - max(r.budget, 0)
+	if *work <= 0 {
+		t.addProblem("some of its types are not shown: the schemas of its server are too much work")
+	}
 	return t, nil
 }
 
@@ -123,20 +136,16 @@ func clip(text string) string {
 	return text[:cut] + "..."
 }
 
-// objectOf splits a JSON object into its members.
-func objectOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
-		return nil, fmt.Errorf("it is not a JSON object")
-	}
-	return fields, nil
-}
-
-// textOf returns a JSON string's text, and nothing for any other value.
-func textOf(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		return ""
-	}
-	return text
+// Schemas returns the tool's schemas as its server wrote them, nil where there
+// is none.
+func (t Tool) Schemas() (input, output json.RawMessage) {
+	eachMember(t.Raw, func(key string, value json.RawMessage) {
+		switch key {
+		case "inputSchema":
+			input = value
+		case "outputSchema":
+			output = value
+		}
+	})
+	return input, output
 }

@@ -11,10 +11,19 @@ import (
 // well. Scripts that do not separate words give one word for each character.
 // It stops after limit words.
 func words(text string, limit int) []string {
+	out := plainWords(text, limit)
+	for i, w := range out {
+		out[i] = stemWord(w)
+	}
+	return out
+}
+
+// plainWords is words without the stemming.
+func plainWords(text string, limit int) []string {
 	var out []string
 	emit := func(word string) {
 		if len(out) < limit {
-			out = append(out, stemWord(word))
+			out = append(out, word)
 		}
 	}
 	for _, chunk := range strings.FieldsFunc(text, isSeparator) {

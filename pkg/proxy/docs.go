@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	// summaryBytes bounds a description where detail is "summary".
-	summaryBytes = 600
+	// summaryBytes bounds a tool's description where detail is "summary" and the
+	// tool is named; of one among others the first sentence is told.
+	// summaryParamBytes bounds a parameter's.
+	summaryBytes      = 600
+	summaryParamBytes = 200
 
 	// maxResults bounds the results of one docs.search, defaultResults is how
 	// many there are when the request does not say, and maxQuery bounds its
@@ -36,47 +39,68 @@ type doc struct {
 	Title       string            `json:"title,omitempty"`
 	Description string            `json:"description"`
 	Signature   string            `json:"signature"`
-	Params      map[string]string `json:"paramAliases,omitempty"` // alias to name, where they differ
+	Returns     string            `json:"returns"`
+	Params      []param           `json:"params"`
+	Loose       bool              `json:"loose"`                  // other arguments may be passed too
+	Odd         map[string]string `json:"paramAliases,omitempty"` // alias to name, where they differ
 	Problem     string            `json:"problem,omitempty"`
+	Stale       string            `json:"stale,omitempty"` // why the tool may be another by now
 	Score       *float64          `json:"score,omitempty"`
+	Why         []string          `json:"why,omitempty"`
+	Saved       bool              `json:"saved,omitempty"` // a function that code has saved: it is of no server
 
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+}
+
+// A param is one argument of a tool, in the order in which Python takes them.
+type param struct {
+	Name        string            `json:"name"`
+	Alias       string            `json:"alias"`
+	Type        string            `json:"type"`
+	Description string            `json:"description,omitempty"`
+	Required    bool              `json:"required"`
+	Default     json.RawMessage   `json:"default,omitempty"`
+	Enum        []json.RawMessage `json:"enum,omitempty"`
 }
 
 // newDoc describes a tool. alias is unique among its server's tools.
 func newDoc(t *target, tool discovery.Tool, alias string, full bool) doc {
 	d := doc{
 		Server: t.server.Name, ServerAlias: t.alias, Tool: tool.Name, ToolAlias: alias, Title: tool.Title,
-		Description: tool.Description, Signature: discovery.SignatureAs(alias, tool), Params: paramAliases(tool), Problem: tool.Problem,
+		Description: tool.Description, Signature: discovery.SignatureAs(alias, tool), Returns: tool.Returns(),
+		Params: make([]param, len(tool.Params)), Loose: tool.Loose, Odd: map[string]string{}, Problem: tool.Problem,
+	}
+	for i, p := range tool.Params {
+		d.Params[i] = param{p.Name, p.Alias, p.Type, p.Description, p.Required, p.Value, p.Enum}
+		if p.Name != p.Alias {
+			d.Odd[p.Alias] = p.Name
+		}
 	}
 	if !full {
-		d.Description = clip(d.Description, summaryBytes)
+		d.shorten()
 		return d
 	}
-	var raw struct {
-		InputSchema  json.RawMessage `json:"inputSchema"`
-		OutputSchema json.RawMessage `json:"outputSchema"`
-	}
-	if json.Unmarshal(tool.Raw, &raw) == nil {
-		d.InputSchema, d.OutputSchema = raw.InputSchema, raw.OutputSchema
-	}
+	d.InputSchema, d.OutputSchema = tool.Schemas()
 	return d
 }
 
-// paramAliases returns the parameters that Python can't write as they are.
-func paramAliases(tool discovery.Tool) map[string]string {
-	names := make([]string, len(tool.Params))
-	for i, p := range tool.Params {
-		names[i] = p.Name
+// warn adds to what is odd about the tool.
+func (d *doc) warn(problem string) {
+	switch {
+	case d.Problem == "":
+		d.Problem = problem
+	case problem != "":
+		d.Problem += "; " + problem
 	}
-	odd := map[string]string{}
-	for name, alias := range discovery.Aliases(names) {
-		if name != alias {
-			odd[alias] = name
-		}
+}
+
+// shorten cuts what people write at length.
+func (d *doc) shorten() {
+	d.Description = clip(strings.TrimSpace(d.Description), summaryBytes)
+	for i := range d.Params {
+		d.Params[i].Description = clip(d.Params[i].Description, summaryParamBytes)
 	}
-	return odd
 }
 
 func toolAliases(tools []discovery.Tool) map[string]string {
@@ -129,6 +153,14 @@ func (s *Session) docsQuery(ctx context.Context, params json.RawMessage) (json.R
 	docs := make([]doc, len(tools))
 	for i, tool := range tools {
 		docs[i] = newDoc(t, tool, aliases[tool.Name], full)
+		if p.Tool == "" && !full {
+			docs[i].Description = firstSentence(tool.Description)
+		}
+		docs[i].Stale = s.proxy.stock.stale(t.ref.Digest)
+		docs[i].warn(s.proxy.learner.problem(t.ref, tool.Name))
+	}
+	if p.Tool != "" {
+		docs[0].warn(s.proxy.opts.Catalog.Unchecked(t.ref, tools[0].Name))
 	}
 	return reply(map[string]any{"docs": docs})
 }
@@ -153,9 +185,10 @@ type gap struct {
 
 func (s *Session) docsSearch(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
 	var p struct {
-		Query  string `json:"query"`
-		Limit  *int   `json:"limit"`
-		Detail string `json:"detail"`
+		Query   string `json:"query"`
+		Limit   *int   `json:"limit"`
+		Detail  string `json:"detail"`
+		Explain bool   `json:"explain"`
 	}
 	if err := decode("docs.search", params, &p); err != nil {
 		return nil, err
@@ -176,6 +209,11 @@ func (s *Session) docsSearch(ctx context.Context, params json.RawMessage) (json.
 		return nil, err
 	}
 	results := s.search(clip(p.Query, maxQuery), found, min(limit, maxResults), full)
+	if !p.Explain {
+		for i := range results {
+			results[i].Why = nil
+		}
+	}
 	answer := map[string]any{"results": results}
 	if len(gaps) > 0 {
 		answer["incomplete"] = gaps
@@ -239,15 +277,27 @@ func (s *Session) search(query string, found map[string]surveyed, limit int, ful
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		refs = append(refs, found[name].target.ref)
 	}
+	saved := s.saved()
+	refs = append(refs, saved.ref)
 	results := []doc{}
 	for _, m := range s.proxy.opts.Catalog.Search(query, refs, limit) {
+		if m.Tool.Server == savedServer {
+			results = append(results, saved.doc(m, full))
+			continue
+		}
 		f := found[m.Tool.Server]
+		if _, withheld := s.withheld(f.target, m.Tool.Name); withheld {
+			continue
+		}
 		alias, ok := f.aliases[m.Tool.Name]
 		if !ok {
 			alias = discovery.Alias(m.Tool.Name) // it was added a moment ago
 		}
 		d := newDoc(f.target, m.Tool, alias, full)
-		d.Score = &m.Score
+		if !full {
+			d.Description = firstSentence(m.Tool.Description)
+		}
+		d.Score, d.Why, d.Stale = &m.Score, m.Why, s.proxy.stock.stale(f.target.ref.Digest)
 		results = append(results, d)
 	}
 	return results

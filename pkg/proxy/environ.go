@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -90,28 +89,11 @@ type command struct {
 	args []string
 	env  map[string]string
 	dir  string
-	mask *strings.Replacer
 }
 
 // minSecret is the length from which on a value is taken for a secret. Shorter
 // ones are in every text.
 const minSecret = 8
-
-// masker replaces the values of a definition's own variables by their names.
-// What a server writes to its stderr is shown to code in sandboxes, and servers
-// like to repeat the key that was wrong.
-func masker(env map[string]string) *strings.Replacer {
-	names := slices.SortedFunc(maps.Keys(env), func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(env[b]), len(env[a])), cmp.Compare(a, b)) // the longest first
-	})
-	var pairs []string
-	for _, name := range names {
-		if len(env[name]) >= minSecret {
-			pairs = append(pairs, env[name], "["+name+"]")
-		}
-	}
-	return strings.NewReplacer(pairs...)
-}
 
 // environ returns the environment as the system wants it.
 func (c command) environ() []string {

@@ -10,15 +10,17 @@ import (
 // The codes of an [Error]. They are part of the contract with code in the
 // sandbox; the package documentation says what each means.
 const (
-	CodeNotAvailable   = "not_available"
-	CodeBadRequest     = "bad_request"
-	CodeUnknownTool    = "unknown_tool"
-	CodeServerFailed   = "server_failed"
-	CodeTimeout        = "timeout"
-	CodeOutcomeUnknown = "outcome_unknown"
-	CodeTooLarge       = "too_large"
-	CodeUpstream       = "upstream"
-	CodeBusy           = "busy"
+	CodeNotAvailable     = "not_available"
+	CodeBadRequest       = "bad_request"
+	CodeInvalidArguments = "invalid_arguments"
+	CodeUnknownTool      = "unknown_tool"
+	CodeServerFailed     = "server_failed"
+	CodeTimeout          = "timeout"
+	CodeOutcomeUnknown   = "outcome_unknown"
+	CodeTooLarge         = "too_large"
+	CodeUpstream         = "upstream"
+	CodeBusy             = "busy"
+	CodeDenied           = "denied"
 )
 
 // An Error is what code in a sandbox is told. Message is for a language model:

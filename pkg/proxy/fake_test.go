@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,10 @@ func TestMain(m *testing.M) {
 		(&fake{fakeConfig: c, out: os.Stdout}).run()
 		return
 	}
+	if len(os.Args) == 3 && os.Args[1] == "reap" {
+		Reap(os.Stdin, os.Args[2])
+		return
+	}
 	if text, ok := os.LookupEnv(daemonVar); ok {
 		beDaemon(text)
 	}
@@ -46,7 +51,8 @@ func beDaemon(text string) {
 	if err := json.Unmarshal([]byte(text), &server); err != nil {
 		panic(err)
 	}
-	s := New(Options{}).NewSession(SessionOptions{Servers: func() []discovery.Server { return []discovery.Server{server} }})
+	o := Options{Reaper: []string{os.Args[0], "reap"}}
+	s := New(o).NewSession(SessionOptions{Servers: func() []discovery.Server { return []discovery.Server{server} }})
 	if _, err := s.Load([]string{server.Name}); err != nil {
 		panic(err)
 	}
@@ -80,12 +86,25 @@ type fakeConfig struct {
 	Sleepers   int    // processes started that outlive it if they can
 	SleeperSid bool   // in sessions of their own
 	NoRead     bool   // stop reading after the handshake
+	Ping       string // what it does with pings: "" answers, "refuse", "ignore"
 
 	Tools  []json.RawMessage // instead of the usual ones
 	Pages  [][]string        // names of tools by page, instead of Tools
 	Cursor string            // of every page when set
 	FailAt int               // page that is refused, from 1
 	NoList bool              // never answer tools/list
+
+	Capabilities string   // JSON, instead of those of a server with tools
+	Listed       []string // raw results of the lists but that of tools, a page each
+
+	Modern  string // it knows no initialize: "named" refuses it with its version, "unknown" without, "other" has another version
+	TaskEnd string // the status that a task comes to; it goes on when empty
+
+	Asks   string // a request of its own, made when it is initialized
+	Report string // file that gets the answer to it
+
+	Release string // file that holds its version and adds a tool of that name, when it is there
+	FailIf  string // file that keeps it from starting, when it is there
 
 	IDs string // of answers to calls: "string", "zero", "double", "null"
 }
@@ -98,6 +117,7 @@ type fake struct {
 	mu      sync.Mutex // guards the fields below, and writing
 	lists   int
 	secret  bool
+	polls   int // of a task
 	replies chan json.RawMessage
 }
 
@@ -124,6 +144,9 @@ func (f *fake) misbehave() {
 		fmt.Fprintln(os.Stderr, f.Complaint)
 	}
 	complain("x", f.StderrStart)
+	if _, err := os.Stat(f.FailIf); err == nil {
+		os.Exit(9)
+	}
 	if f.ExitAt == "start" {
 		os.Exit(f.ExitCode)
 	}
@@ -200,6 +223,11 @@ type fakeRequest struct {
 		Cursor          string          `json:"cursor"`
 		ProtocolVersion string          `json:"protocolVersion"`
 		Arguments       json.RawMessage `json:"arguments"`
+		Meta            struct {
+			ProgressToken json.RawMessage `json:"progressToken"`
+			Traceparent   string          `json:"traceparent"`
+			Tracestate    string          `json:"tracestate"`
+		} `json:"_meta"`
 	} `json:"params"`
 }
 
@@ -209,10 +237,20 @@ func (f *fake) receive(line []byte) {
 		f.note(f.Log, "BROKEN "+err.Error())
 		return
 	}
+	switch {
+	case f.Modern != "" && f.modern(line):
+		return
+	case r.Params.Name == "slow_task", strings.HasPrefix(r.Method, "tasks/"):
+		f.task(r, line)
+		return
+	}
 	switch r.Method {
 	case "initialize":
 		f.initialize(r)
 	case "notifications/initialized":
+		if f.Asks != "" {
+			f.write(`{"jsonrpc":"2.0","id":"mine","method":"` + f.Asks + `"}`)
+		}
 		if f.ExitAt == "initialized" {
 			os.Exit(f.ExitCode)
 		}
@@ -223,7 +261,17 @@ func (f *fake) receive(line []byte) {
 		f.list(r)
 	case "tools/call":
 		go f.call(r)
+	case "ping":
+		f.pong(r)
+	case "resources/list", "resources/templates/list", "prompts/list":
+		f.listed(r)
+	case "resources/read", "prompts/get", "completion/complete":
+		f.offer(r, line)
 	case "":
+		if string(r.ID) == `"mine"` {
+			f.note(f.Report, strings.TrimSpace(string(line)))
+			return
+		}
 		if string(r.ID) != `"early"` {
 			f.replies <- bytes.Clone(line)
 		}
@@ -246,12 +294,22 @@ func (f *fake) initialize(r fakeRequest) {
 	case version == "none":
 		f.answer(r.ID, `{"capabilities":{}}`)
 	default:
-		f.answer(r.ID, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"fake","version":"1"}}`, version))
+		f.answer(r.ID, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"fake","version":%q},"instructions":"be kind"}`,
+			version, cmp.Or(f.Capabilities, `{"tools":{}}`), cmp.Or(f.release(), "1")))
+	}
+}
+
+func (f *fake) pong(r fakeRequest) {
+	switch f.Ping {
+	case "":
+		f.answer(r.ID, "{}")
+	case "refuse":
+		f.refuse(r.ID, -32601, "Method not found", "null")
 	}
 }
 
 // fakeTools are the names of the usual tools.
-var fakeTools = []string{"echo", "big", "sleep_echo", "refuse", "exit", "shut", "noisy", "ask", "raw", "pay", "unlock", "env", "hang"}
+var fakeTools = []string{"echo", "big", "sleep_echo", "refuse", "exit", "shut", "noisy", "ask", "send", "raw", "pay", "unlock", "env", "hang"}
 
 func (f *fake) list(r fakeRequest) {
 	f.mu.Lock()
@@ -271,6 +329,9 @@ func (f *fake) list(r fakeRequest) {
 		if secret {
 			names = append(names[:len(names):len(names)], "secret")
 		}
+		if release := f.release(); release != "" {
+			names = append(names[:len(names):len(names)], release)
+		}
 		tools = fakeList(names)
 	}
 	text, err := json.Marshal(map[string]any{"tools": tools})
@@ -278,6 +339,12 @@ func (f *fake) list(r fakeRequest) {
 		panic(err)
 	}
 	f.answer(r.ID, string(text))
+}
+
+// release is what the file Release holds.
+func (f *fake) release() string {
+	text, _ := os.ReadFile(f.Release) // it need not be there
+	return strings.TrimSpace(string(text))
 }
 
 func fakeList(names []string) []json.RawMessage {
@@ -330,6 +397,7 @@ func (f *fake) call(r fakeRequest) {
 		N, MS, Code int
 		V           json.RawMessage
 		Raw, File   string
+		Once        bool
 	}
 	if err := json.Unmarshal(r.Params.Arguments, &a); err != nil {
 		f.refuse(r.ID, -32602, "bad arguments: "+err.Error(), "null")
@@ -346,6 +414,8 @@ func (f *fake) call(r fakeRequest) {
 	case "exit":
 		fmt.Fprintln(os.Stderr, "about to exit")
 		os.Exit(a.Code)
+	case "trace":
+		f.answer(r.ID, textResult(r.Params.Meta.Traceparent+" "+r.Params.Meta.Tracestate))
 	case "shut":
 		_ = os.Stdout.Close() // it was open
 		time.Sleep(time.Hour)
@@ -355,9 +425,14 @@ func (f *fake) call(r fakeRequest) {
 		f.answer(r.ID, textResult("ok"))
 	case "ask":
 		f.ask(r)
+	case "send":
+		f.send(r, a.Raw)
 	case "raw":
 		f.write(strings.ReplaceAll(a.Raw, "ID", string(r.ID)))
 	case "pay":
+		if _, err := os.Stat(a.File); a.Once && err == nil {
+			a.Code = 0 // it has failed before
+		}
 		f.note(a.File, "paid")
 		f.settle(r, a.MS, a.Code)
 	case "unlock":

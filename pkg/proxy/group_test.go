@@ -1,14 +1,10 @@
 package proxy
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,42 +104,6 @@ func TestServerWhoseLauncherEndsIsStopped(t *testing.T) {
 	}
 }
 
-func TestServerDiesWithTheDaemonHoweverThatDies(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		return // elsewhere only the end of its stdin tells a server
-	}
-	b := newBench(t)
-	server := b.server("fake", fakeConfig{DeafTo: "term"})
-	text, err := json.Marshal(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	daemon := exec.Command(server.Command)
-	daemon.Env = append(os.Environ(), daemonVar+"="+string(text))
-	out, err := daemon.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "called\n" {
-		t.Errorf("the daemon says %q, %v", line, err)
-	}
-	if n := len(b.processes()); n != 1 {
-		t.Errorf("%d servers, want 1", n)
-	}
-	if err := daemon.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := daemon.Wait(); err == nil {
-		t.Error("the daemon ended by itself")
-	}
-	if !b.settles(0) {
-		t.Errorf("it lives on: %v", b.processes())
-	}
-}
-
 func TestCloseEndsAStartThatIsUnderWay(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, quick())
@@ -155,7 +115,7 @@ func TestCloseEndsAStartThatIsUnderWay(t *testing.T) {
 	}()
 	eventually(t, "the server is starting", func() bool { return stateOf(p, "fake") == StateStarting && len(b.processes()) == 1 })
 	closeProxy(t, p)
-	if err := <-done; !errors.Is(err, ErrClosed) {
+	if err := next(t, done); !errors.Is(err, ErrClosed) {
 		t.Errorf("got %v, want %v", err, ErrClosed)
 	}
 	if left := b.processes(); len(left) > 0 {
@@ -202,7 +162,7 @@ func TestCloseStopsAllServersAtOnceAndEndsTheirCalls(t *testing.T) {
 		t.Errorf("Close took %s, as if one after the other", took)
 	}
 	for range servers {
-		if err := <-errs; err == nil {
+		if err := next(t, errs); err == nil {
 			t.Error("a call succeeded")
 		}
 	}

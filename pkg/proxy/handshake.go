@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -16,6 +17,9 @@ import (
 // refuses versions that it does not know and answers that name none.
 func (u *upstream) greet(ctx context.Context) error {
 	version, err := u.initialize(ctx, mcp.LATEST_LEGACY_PROTOCOL_VERSION)
+	if newer := modernVersion(err); newer != "" {
+		return u.discover(ctx, newer)
+	}
 	if older, ok := olderVersion(err); ok {
 		version, err = u.initialize(ctx, older)
 	}
@@ -23,6 +27,9 @@ func (u *upstream) greet(ctx context.Context) error {
 		return err
 	}
 	u.version = version
+	if c, ok := u.conn.(transport.HTTPConnection); ok {
+		c.SetProtocolVersion(version)
+	}
 	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
 	n.Method = string(mcp.MethodNotificationInitialized)
 	return u.conn.SendNotification(ctx, n)
@@ -31,7 +38,7 @@ func (u *upstream) greet(ctx context.Context) error {
 func (u *upstream) initialize(ctx context.Context, version string) (string, error) {
 	params, err := json.Marshal(map[string]any{
 		"protocolVersion": version,
-		"capabilities":    map[string]any{},
+		"capabilities":    capabilities,
 		"clientInfo":      map[string]string{"name": "bridged", "version": u.opts.Version},
 	})
 	if err != nil {
@@ -44,22 +51,21 @@ func (u *upstream) initialize(ctx context.Context, version string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	var result struct {
-		ProtocolVersion json.RawMessage `json:"protocolVersion"`
-	}
+	var result map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &result); err != nil {
 		return "", fmt.Errorf("it answered initialize with no object: %s", clip(string(raw), 200))
 	}
 	var named string
-	_ = json.Unmarshal(result.ProtocolVersion, &named) // no text, no version
+	_ = json.Unmarshal(result["protocolVersion"], &named) // no text, no version
 	u.checkVersion(version, named)
+	u.card = newCard(result)
 	return named, nil
 }
 
 // checkVersion notes versions that we don't know. The connection is kept.
 func (u *upstream) checkVersion(asked, named string) {
 	if !slices.Contains(mcp.ValidProtocolVersions, named) {
-		u.opts.Logger.Warn().Str("server", u.command.name).Str("asked", asked).Str("answered", clip(named, 40)).
+		u.opts.Logger.Warn().Str("server", u.name).Str("asked", asked).Str("answered", clip(named, 40)).
 			Msg("unknown protocol version")
 	}
 }
@@ -69,16 +75,10 @@ func (u *upstream) checkVersion(asked, named string) {
 func olderVersion(err error) (string, bool) {
 	failed, ok := errors.AsType[*rpcError](err)
 	if !ok {
-		return "", false
-	}
-	var data struct {
-		Supported []string `json:"supported"`
-	}
-	if raw, ok := failed.details.Data.(json.RawMessage); ok {
-		_ = json.Unmarshal(raw, &data) // then it names none
+		return olderByText(err)
 	}
 	best := ""
-	for _, v := range data.Supported {
+	for _, v := range supported(failed) {
 		if !mcp.IsModernProtocol(v) && slices.Contains(mcp.ValidProtocolVersions, v) {
 			best = max(best, v)
 		}
@@ -86,5 +86,8 @@ func olderVersion(err error) (string, bool) {
 	if best == "" && failed.details.Code == mcp.INVALID_PARAMS {
 		best = "2024-11-05"
 	}
-	return best, best != ""
+	if best == "" {
+		return olderByText(err)
+	}
+	return best, true
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,15 +14,16 @@ import (
 	"time"
 
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/proxy/oauthtest"
 )
 
 // hang is how long a test waits for what should come at once.
-const hang = 30 * time.Second
+const hang = 2 * time.Minute
 
 // quick are options under which failures show early.
 func quick() Options {
 	return Options{
-		StartTimeout: 20 * time.Second, CallTimeout: 20 * time.Second, SearchWait: 20 * time.Second,
+		StartTimeout: time.Minute, CallTimeout: time.Minute, SearchWait: time.Minute,
 		eofGrace: 300 * time.Millisecond, termGrace: 200 * time.Millisecond,
 		backoffMin: 10 * time.Millisecond, backoffMax: 50 * time.Millisecond,
 	}
@@ -167,6 +170,11 @@ func open(t *testing.T, p *Proxy, servers ...discovery.Server) *Session {
 	return s
 }
 
+// openServers returns definitions as a session wants them.
+func openServers(servers ...discovery.Server) func() []discovery.Server {
+	return func() []discovery.Server { return servers }
+}
+
 // one returns a session with one fake called fake.
 func one(t *testing.T, o Options, c fakeConfig) (*bench, *Session) {
 	t.Helper()
@@ -254,6 +262,28 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 	t.Fatalf("did not happen: %s", what)
+}
+
+// next returns what comes next from a channel, or the zero value when it is
+// closed, and ends the test if nothing comes.
+func next[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(hang):
+		t.Fatal("nothing comes")
+	}
+	panic("not reached")
+}
+
+// listen serves h until the test has ended what it opened after it.
+func listen(t testing.TB, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	srv, end := oauthtest.Unstarted(h)
+	t.Cleanup(end)
+	srv.Start()
+	return srv
 }
 
 func writeFile(t *testing.T, path, text string) {

@@ -51,7 +51,7 @@ func TestDeathDuringACallFailsEveryPendingCallAndSaysHow(t *testing.T) {
 			eventually(t, "a call waits", func() bool { return pendingOf(s) == 1 })
 			_, err := call(t, s, "fake", row.tool, row.arguments)
 			wantCode(t, err, CodeOutcomeUnknown, row.want...)
-			wantCode(t, <-other, CodeOutcomeUnknown, row.want[0])
+			wantCode(t, next(t, other), CodeOutcomeUnknown, row.want[0])
 			if got := must(t, s, "sleep_echo", args{"v": 1}); got != "1" {
 				t.Errorf("the next call: got %s", got)
 			}
@@ -103,7 +103,7 @@ func TestSlowStartDelaysNobodyElseAndGoesOnWhenItsCallersGiveUp(t *testing.T) {
 	p := newProxy(t, quick())
 	slow := b.server("slow", fakeConfig{InitDelay: 700, Starts: b.path("starts")})
 	never := b.server("never", fakeConfig{NoInit: true})
-	never.Timeout = time.Second
+	never.StartTimeout, never.CallTimeout = time.Second, time.Second
 	s := open(t, p, b.server("quick", fakeConfig{}), slow, never)
 	dead := make(chan error, 1)
 	go func() {
@@ -125,7 +125,7 @@ func TestSlowStartDelaysNobodyElseAndGoesOnWhenItsCallersGiveUp(t *testing.T) {
 	if n := len(b.lines("starts")); n != 1 {
 		t.Errorf("the slow one was started %d times", n)
 	}
-	err = <-dead
+	err = next(t, dead)
 	wantCode(t, err, CodeTimeout, "not ready", "within the call's time limit of 1s (the server's definition)")
 	eventually(t, "the dead one has failed", func() bool { return stateOf(p, "never") == StateFailed })
 }
@@ -193,7 +193,7 @@ func TestCancellationReachesTheRightServerUnderItsOwnID(t *testing.T) {
 		return strings.Contains(strings.Join(b.lines("one"), ""), "late") && strings.Contains(strings.Join(b.lines("two"), ""), "other")
 	})
 	cancel()
-	if err := <-errs; !errors.Is(err, context.Canceled) {
+	if err := next(t, errs); !errors.Is(err, context.Canceled) {
 		t.Errorf("the canceled call: got %v", err)
 	}
 	for _, st := range p.Status() {
@@ -207,7 +207,7 @@ func TestCancellationReachesTheRightServerUnderItsOwnID(t *testing.T) {
 		last := lines[len(lines)-1]
 		return strings.Contains(last, "notifications/cancelled") && strings.Contains(last, `"requestId":`+id)
 	})
-	if raw := <-other; textOf(t, raw) != `"other"` {
+	if raw := next(t, other); textOf(t, raw) != `"other"` {
 		t.Errorf("the other server's call: got %s", raw)
 	}
 	if raw, err := call(t, s, "one", "sleep_echo", args{"ms": 600, "v": "next"}); err != nil || textOf(t, raw) != `"next"` {
@@ -269,15 +269,15 @@ func TestServerThatExitsAtOnceFailsWithGrowingPauses(t *testing.T) {
 	b := newBench(t)
 	p := newProxy(t, o)
 	s := open(t, p, b.server("fake", fakeConfig{ExitAt: "initialized", ExitCode: 1, Starts: b.path("starts"), Complaint: "no licence"}))
-	deadline := time.Now().Add(time.Second)
-	for time.Now().Before(deadline) {
+	began := time.Now()
+	eventually(t, "it is started three times", func() bool {
 		if _, err := call(t, s, "fake", "echo", args{}); err == nil {
 			t.Fatal("a call succeeded")
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	if n := len(b.lines("starts")); n < 2 || n > 4 {
-		t.Errorf("it was started %d times, want a few", n)
+		return len(b.lines("starts")) >= 3
+	})
+	if took := time.Since(began); took < 450*time.Millisecond {
+		t.Errorf("three starts took %s, want pauses of 150ms and 300ms", took)
 	}
 	st := p.Status()[0]
 	if st.State != StateFailed || !strings.Contains(st.LastError, "no licence") {

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -19,6 +19,10 @@ const (
 	// frameQueue is how many requests may wait for a server that is slow to
 	// read its stdin. Past it callers wait, each within its own time limit.
 	frameQueue = 16
+
+	// flushGrace bounds the wait for a server to read what is queued for it when
+	// it is about to be stopped.
+	flushGrace = 200 * time.Millisecond
 
 	// controlQueue bounds the replies and notifications that wait. What a
 	// server does not read past that is dropped: it owes us the reading.
@@ -47,15 +51,15 @@ type pipe struct {
 	in      io.WriteCloser
 	out     io.Reader
 	max     int // bytes of one message
-	strays  *strayLog
-	notify  func(mcp.JSONRPCNotification)
+	inbox   *inbox
 	frames  chan *frame
 	control chan []byte
 	closing chan struct{} // closed by Close
+	written chan struct{} // closed when write has ended
 
 	breakOnce sync.Once
 	broken    chan struct{} // closed when the server can't be talked to any more
-	why       string        // set before broken is closed
+	reason    string        // set before broken is closed
 
 	closeOnce sync.Once
 	closeErr  error
@@ -66,7 +70,7 @@ type pipe struct {
 	cause   error // set by fail
 }
 
-var _ transport.Interface = (*pipe)(nil)
+var _ wire = (*pipe)(nil)
 
 // An answer ends a pending request.
 type answer struct {
@@ -89,14 +93,15 @@ const (
 )
 
 func newPipe(in io.WriteCloser, out io.Reader, limit int, strays *strayLog) *pipe {
-	return &pipe{
-		in: in, out: out, max: limit, strays: strays,
-		notify:  func(mcp.JSONRPCNotification) {},
+	p := &pipe{
+		in: in, out: out, max: limit,
 		frames:  make(chan *frame, frameQueue),
 		control: make(chan []byte, controlQueue),
-		closing: make(chan struct{}), broken: make(chan struct{}),
+		closing: make(chan struct{}), written: make(chan struct{}), broken: make(chan struct{}),
 		pending: map[int64]chan<- answer{}, issued: firstID - 1,
 	}
+	p.inbox = newInbox(strays, func(reply []byte) { p.queue(append(reply, '\n')) })
+	return p
 }
 
 // Start does nothing: whoever made the pipe runs read and write.
@@ -107,12 +112,25 @@ func (p *pipe) GetSessionId() string { return "" } //nolint:revive // the interf
 
 // SetNotificationHandler must be called before read. The handler is called on
 // the read loop: it must not block.
-func (p *pipe) SetNotificationHandler(handler func(mcp.JSONRPCNotification)) { p.notify = handler }
+func (p *pipe) SetNotificationHandler(handler func(mcp.JSONRPCNotification)) {
+	p.inbox.notify = handler
+}
 
-// Close closes the server's stdin, also while it is being written to.
+// SetRequestHandler must be called before read. The handler works on what the
+// server asks, on goroutines of its own; its context ends when the answer is
+// no longer wanted. Without one all but pings is refused.
+func (p *pipe) SetRequestHandler(handler transport.RequestHandler) { p.inbox.desk.handler = handler }
+
+func (p *pipe) lost() <-chan struct{} { return p.broken }
+func (p *pipe) why() string           { return p.reason }
+
+// Close closes the server's stdin, also while it is being written to. What was
+// queued for the server before, such as that a call is canceled, gets flushGrace
+// to reach it.
 func (p *pipe) Close() error {
 	p.closeOnce.Do(func() {
 		close(p.closing)
+		waitFor(p.written, flushGrace)
 		p.closeErr = p.in.Close()
 	})
 	return p.closeErr
@@ -234,6 +252,7 @@ func (p *pipe) queue(data []byte) bool {
 
 // write sends what is queued until Close, or until the server no longer reads.
 func (p *pipe) write() {
+	defer close(p.written)
 	for {
 		done, err := p.writeNext()
 		if err != nil {
@@ -256,7 +275,7 @@ func (p *pipe) writeNext() (done bool, err error) {
 	}
 	select {
 	case <-p.closing:
-		return true, nil
+		return len(p.control) == 0, nil
 	case data := <-p.control:
 		_, err = p.in.Write(data)
 	case f := <-p.frames:
@@ -279,13 +298,14 @@ func (p *pipe) writeFrame(f *frame) error {
 // giveUp says that the server can't be talked to.
 func (p *pipe) giveUp(why string) {
 	p.breakOnce.Do(func() {
-		p.why = why
+		p.reason = why
 		close(p.broken)
 	})
 }
 
 // read takes in what the server sends until its stdout ends.
 func (p *pipe) read() {
+	defer p.inbox.desk.close()
 	defer p.giveUp("it closed its stdout")
 	lines := newLineReader(p.out, p.max)
 	for {
@@ -296,95 +316,9 @@ func (p *pipe) read() {
 		case err != nil:
 			return
 		default:
-			p.take(line)
+			p.inbox.take(line, p.settle)
 		}
 	}
-}
-
-// take handles one line. Servers print banners, logs and blank lines between
-// their messages; those are noted and skipped.
-func (p *pipe) take(line []byte) {
-	line = bytes.TrimSpace(bytes.TrimPrefix(line, byteOrderMark))
-	if len(line) == 0 {
-		return
-	}
-	if line[0] != '{' && line[0] != '[' {
-		p.strays.add(line)
-		return
-	}
-	line = repairText(line)
-	if !json.Valid(line) {
-		p.strays.add(line)
-		return
-	}
-	if line[0] == '[' {
-		p.takeBatch(line)
-		return
-	}
-	m, ok := parseMessage(line)
-	if !ok {
-		p.strays.add(line)
-		return
-	}
-	p.dispatch(m)
-}
-
-// takeBatch handles the batches of protocol 2025-03-26.
-func (p *pipe) takeBatch(line []byte) {
-	var batch []json.RawMessage
-	if err := json.Unmarshal(line, &batch); err != nil || len(batch) == 0 {
-		p.strays.add(line)
-		return
-	}
-	for _, one := range batch {
-		if m, ok := parseMessage(one); ok && isObject(one) {
-			p.dispatch(m)
-			continue
-		}
-		p.strays.add(one)
-	}
-}
-
-func (p *pipe) dispatch(m message) {
-	switch {
-	case m.method == nil:
-		p.settle(m)
-	case m.hasID():
-		p.reply(m.header)
-	default:
-		p.notified(m)
-	}
-}
-
-// reply answers a server's request at once, under the server's own id: a ping
-// politely, all else with "method not found", for we advertise nothing.
-func (p *pipe) reply(h header) {
-	if len(h.id) >= keptValue {
-		return // no id that we could repeat
-	}
-	outcome := `"result":{}`
-	if name := h.methodName(); name != string(mcp.MethodPing) {
-		text, err := json.Marshal(fmt.Sprintf("this client does not serve %s", clip(name, 100)))
-		if err != nil {
-			return
-		}
-		outcome = fmt.Sprintf(`"error":{"code":%d,"message":%s}`, mcp.METHOD_NOT_FOUND, text)
-	}
-	p.queue(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", h.id, outcome))
-}
-
-func (p *pipe) notified(m message) {
-	if len(m.params) > maxNotification {
-		return
-	}
-	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
-	n.Method = m.methodName()
-	if isObject(m.params) {
-		if err := json.Unmarshal(m.params, &n.Params); err != nil {
-			return
-		}
-	}
-	p.notify(n)
 }
 
 // settle gives an answer to the request that has its id.
@@ -394,17 +328,13 @@ func (p *pipe) settle(m message) {
 		return
 	}
 	id, _ := m.number()
-	r := &transport.JSONRPCResponse{JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(id), Result: m.result}
-	if m.failed != nil && string(m.failed) != "null" {
-		r.Error, r.Result = errorDetails(m.failed), nil
-	}
-	answers <- answer{response: r}
+	answers <- answer{response: responseOf(id, m)}
 }
 
 // tooLarge fails the one call whose answer passed the cap.
 func (p *pipe) tooLarge(h *header) {
 	if string(h.jsonrpc) != `"2.0"` || h.method != nil {
-		p.strays.add([]byte("a line longer than the cap"))
+		p.inbox.strays.add([]byte("a line longer than the cap"))
 		return
 	}
 	if answers, ok := p.claim(*h); ok {
@@ -421,21 +351,12 @@ func (p *pipe) claim(h header) (chan<- answer, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !ok || id < firstID || id > p.issued {
-		p.mismatchLocked(h)
+		p.failLocked(mismatch(h))
 		return nil, false
 	}
 	answers, ok := p.pending[id]
 	delete(p.pending, id)
 	return answers, ok
-}
-
-func (p *pipe) mismatchLocked(h header) {
-	id := string(h.id)
-	if h.id == nil {
-		id = "none"
-	}
-	err := fmt.Errorf("%w: the server sent an answer with id %s, which no request has", errMismatch, clip(id, 40))
-	p.failLocked(err)
 }
 
 // fail ends all that is pending with cause, and all that comes later.

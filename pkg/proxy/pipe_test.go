@@ -119,8 +119,8 @@ func TestRequestThatWasNotWrittenSaysSo(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		done.Wait()
-		if p.why != "it closed its stdin" {
-			t.Errorf("why: %q", p.why)
+		if p.why() != "it closed its stdin" {
+			t.Errorf("why: %q", p.why())
 		}
 	})
 	t.Run("the server dies after it was written", func(t *testing.T) {

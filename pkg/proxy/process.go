@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // The rungs of the ladder by which a process is stopped: its stdin is closed,
@@ -35,12 +37,17 @@ const (
 // started it ends, not only when the daemon does. It must be closed, after the
 // last process has ended.
 type spawner struct {
+	mark   string // what the environments of all its processes hold
+	reaper *reaper
 	starts chan func()
 	done   sync.WaitGroup
 }
 
-func newSpawner() *spawner {
-	s := &spawner{starts: make(chan func())}
+// newSpawner returns a spawner whose processes a reaper ends, if there is a
+// command for one, when this process is killed.
+func newSpawner(reaps []string, log zerolog.Logger) *spawner {
+	s := &spawner{mark: markerVar + "=" + randomName() + "-", starts: make(chan func())}
+	s.reaper = &reaper{argv: reaps, mark: s.mark, log: log, groups: map[int]bool{}}
 	s.done.Go(s.run) // runs until close
 	return s
 }
@@ -61,21 +68,24 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 func (s *spawner) close() {
 	close(s.starts)
 	s.done.Wait()
+	s.reaper.close()
 }
 
 // A process is a server's first process and all that it starts. It leads a
 // process group of its own.
 type process struct {
+	spawner *spawner
+
 	cmd    *exec.Cmd
 	marker string // the entry of the environment that tells what belongs to it
 	stdin  *os.File
 	stdout *os.File
 	stderr *tail
 
-	exited  chan struct{} // closed when the first process has ended
-	drained chan struct{} // closed when its stderr has
-	errOut  *os.File      // our end of its stderr
-	done    sync.WaitGroup
+	ended  chan struct{} // closed when the first process has ended
+	silent chan struct{} // closed when its stderr has
+	errOut *os.File      // our end of its stderr
+	done   sync.WaitGroup
 
 	mu     sync.Mutex // held while the group is signaled or reaped
 	reaped bool       // the group's id may be another's by now
@@ -84,8 +94,8 @@ type process struct {
 // start starts a process. The caller must stop it.
 func start(sp *spawner, c command) (*process, error) {
 	p := &process{
-		marker: markerVar + "=" + randomName(), stderr: &tail{},
-		exited: make(chan struct{}), drained: make(chan struct{}),
+		spawner: sp, marker: sp.mark + randomName(), stderr: &tail{},
+		ended: make(chan struct{}), silent: make(chan struct{}),
 	}
 	pipes, err := newPipes()
 	if err != nil {
@@ -108,6 +118,7 @@ func start(sp *spawner, c command) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.path, err)
 	}
+	sp.reaper.add(p.pid())
 	p.done.Go(p.drain) // ends with the last writer, or in stop
 	p.done.Go(p.watch) // ends with the first process
 	return p, nil
@@ -142,17 +153,28 @@ func randomName() string {
 
 // drain keeps the server from blocking on its stderr, whatever it writes.
 func (p *process) drain() {
-	defer close(p.drained)
+	defer close(p.silent)
 	_, _ = io.Copy(p.stderr, p.errOut) // it ends when the stream does
 }
 
 func (p *process) watch() {
 	p.awaitExit()
-	close(p.exited)
+	close(p.ended)
 }
 
 // pid returns the id of the first process.
 func (p *process) pid() int { return p.cmd.Process.Pid }
+
+var _ body = (*process)(nil)
+
+func (p *process) streams() (io.WriteCloser, io.Reader) { return p.stdin, p.stdout }
+func (p *process) said() *tail                          { return p.stderr }
+func (p *process) identity() identity                   { return identity{pid: p.pid()} }
+func (p *process) exited() <-chan struct{}              { return p.ended }
+func (p *process) drained() <-chan struct{}             { return p.silent }
+
+// survivors returns what is left of the process and of what it has started.
+func (p *process) survivors() []int { return marked(p.marker) }
 
 // signal sends sig to the process group and to what has left it.
 func (p *process) signal(sig syscall.Signal) {
@@ -179,6 +201,7 @@ func (p *process) reap() string {
 	if !p.reaped {
 		p.collect()
 		p.reaped = true
+		p.spawner.reaper.remove(p.pid())
 	}
 	return p.cmd.ProcessState.String()
 }
@@ -215,7 +238,7 @@ func (p *process) goneWithin(d time.Duration) bool {
 	deadline := time.NewTimer(d)
 	defer deadline.Stop()
 	select {
-	case <-p.exited:
+	case <-p.ended:
 	case <-deadline.C:
 		return false
 	}

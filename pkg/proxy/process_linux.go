@@ -33,18 +33,19 @@ func (p *process) collect() {
 	_ = p.cmd.Wait() // how it ended is in ProcessState
 }
 
-// survivors returns the processes that were started from this one, wherever
-// they are now, as long as they keep the environment that they were given.
-func (p *process) survivors() []int {
+// marked returns the processes whose environment holds mark: those that were
+// started with it, wherever they are now, as long as they keep the environment
+// that they were given.
+func marked(mark string) []int {
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		return nil // the pattern is right
 	}
-	marker := []byte(p.marker)
+	text := []byte(mark)
 	var pids []int
 	for _, file := range files {
 		env, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(env, marker) {
+		if err != nil || !bytes.Contains(env, text) {
 			continue // gone, a zombie, another user's, or none of ours
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {

@@ -17,6 +17,6 @@ func (p *process) awaitExit() {
 // collect has nothing to do after awaitExit.
 func (p *process) collect() {}
 
-// survivors finds nothing: there is no way to look into other processes'
+// marked finds nothing: there is no way to look into other processes'
 // environments. What has left the process group is not stopped here.
-func (p *process) survivors() []int { return nil }
+func marked(string) []int { return nil }

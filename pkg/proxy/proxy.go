@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/policy"
 )
 
 // Defaults of [Options].
@@ -50,18 +52,39 @@ type Options struct {
 	SearchWait        time.Duration      // of one docs.search
 	MaxMessage        int                // bytes of one message of a server
 	MaxServers        int                // processes at once
+	TokenDir          string             // where logins are kept; empty keeps none
+	Settings          []Setting          // what the operator says of servers, in order
+	Policy            *policy.Policy     // the operator's rules; nil permits everything
+	Approvals         *policy.Approvals  // where calls wait for a person; nil means some of its own
+	Containers        Containers         // how servers' containers are made
+	Reaper            []string           // a command that calls Reap with its last argument; nil means none
+	Pins              *policy.Pins       // the accepted definitions of tools; nil accepts all
+	Archive           *discovery.Archive // where tools are kept between runs; nil keeps none
+	CatalogAge        time.Duration      // older lists of tools are asked for anew; may be Never
+	HideTrace         bool               // tell servers nothing of the trace that a call is part of
 	Version           string             // of this program, for servers to see
+	Watch             func(ServerEvent)  // told what becomes of servers; must not block; nil is nobody
 	Logger            zerolog.Logger     // the zero value writes nothing
 
 	// For tests; zero means what the constants say.
 	eofGrace, termGrace    time.Duration
 	listTimeout            time.Duration
+	listenPause            time.Duration
 	backoffMin, backoffMax time.Duration
+	pingTimeout            time.Duration
+	renewPause             time.Duration
+	changePause            time.Duration
 }
 
 func (o Options) withDefaults() Options {
 	if o.Catalog == nil {
 		o.Catalog = discovery.NewCatalog()
+	}
+	if o.Policy == nil {
+		o.Policy = policy.Open()
+	}
+	if o.Approvals == nil {
+		o.Approvals = &policy.Approvals{}
 	}
 	o.IdleTimeout = cmp.Or(o.IdleTimeout, DefaultIdleTimeout)
 	o.CallTimeout = cmp.Or(o.CallTimeout, DefaultCallTimeout)
@@ -73,6 +96,11 @@ func (o Options) withDefaults() Options {
 	o.eofGrace = cmp.Or(o.eofGrace, defaultEOFGrace)
 	o.termGrace = cmp.Or(o.termGrace, defaultTermGrace)
 	o.listTimeout = cmp.Or(o.listTimeout, defaultListTimeout)
+	o.CatalogAge = cmp.Or(o.CatalogAge, DefaultCatalogAge)
+	o.renewPause = cmp.Or(o.renewPause, defaultRenewPause)
+	o.changePause = cmp.Or(o.changePause, defaultChangePause)
+	o.pingTimeout = cmp.Or(o.pingTimeout, defaultPingTimeout)
+	o.listenPause = cmp.Or(o.listenPause, listenPauseMin)
 	o.backoffMin = cmp.Or(o.backoffMin, defaultBackoffMin)
 	o.backoffMax = cmp.Or(o.backoffMax, defaultBackoffMax)
 	return o
@@ -83,24 +111,49 @@ func (o Options) withDefaults() Options {
 type Proxy struct {
 	opts    Options
 	spawner *spawner
-	slots   chan struct{} // one for each process that exists
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
+	learner *learner
+	stock   *stock
+	saved   savedStock
+	secrets secrets
+	room    *room // what runs
+	tokens  *tokenStore
+	pulls   pulls // images on their way
+
+	renewals chan *target // whose lists are old
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 
 	life   sync.Mutex // guards closed, and that nothing joins done after it
 	closed bool
 	done   sync.WaitGroup
 
+	lastSession atomic.Int64
+	lastCall    atomic.Uint64
+
 	mu       sync.Mutex // guards the fields below; taken before a backend's own
 	backends map[string]*backend
+	kept     []string        // digests of definitions whose sessions have ended, the latest last
+	rooted   map[string]bool // digests of definitions whose servers have asked for roots
+	orphans  int             // backends that no session is given any more
 }
 
 // New returns a proxy without any process.
 func New(o Options) *Proxy {
-	p := &Proxy{opts: o.withDefaults(), spawner: newSpawner(), backends: map[string]*backend{}}
-	p.slots = make(chan struct{}, p.opts.MaxServers)
+	p := &Proxy{opts: o.withDefaults(), spawner: newSpawner(o.Reaper, o.Logger), backends: map[string]*backend{}}
+	p.room = &room{max: p.opts.MaxServers, each: map[origin]int{}}
+	p.tokens = &tokenStore{dir: o.TokenDir}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	p.learner, p.stock = newLearner(), newStock(p.opts)
+	p.renewals = make(chan *target, maxRenewals)
+	for range renewersAtOnce {
+		p.run(p.renew) // ends with Close
+	}
+	if p.opts.Archive != nil {
+		p.run(p.keepLessons) // ends with Close
+	}
 	p.run(p.sweep) // ends with Close
+	p.run(p.study) // ends with Close
 	return p
 }
 
@@ -121,11 +174,14 @@ func (p *Proxy) run(f func()) bool {
 func (p *Proxy) lease(t *target) *backend {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b, ok := p.backends[t.ref.Digest]
+	key := p.keyLocked(t)
+	b, ok := p.backends[key]
 	if !ok {
 		b = newBackend(p, t)
+		b.key, b.crowd.rooted, b.crowd.root = key, key != t.key || t.owner != nil, t.root
+		b.forsaken = t.owner != nil && t.owner.ctx.Err() != nil
 		p.forgetLocked(maxBackends - 1)
-		p.backends[t.ref.Digest] = b
+		p.backends[key] = b
 	}
 	b.users++
 	return b
@@ -136,101 +192,58 @@ func (p *Proxy) release(b *backend) {
 	defer p.mu.Unlock()
 	b.users--
 	b.lastUse = time.Now()
+	if b.forsaken && b.users == 0 {
+		p.endLocked(b)
+	}
 }
 
-// peek returns the state of a definition without keeping or creating anything.
-func (p *Proxy) peek(t *target) State {
+// A glance is what is known of a definition's server.
+type glance struct {
+	state   State
+	used    bool   // a call of it was answered
+	problem string // why it can't be started now
+}
+
+// The states in which a server is known, each more than the one before.
+const (
+	stateConfigured = "configured"
+	stateCatalogued = "catalogued" // its tools are known
+	stateStarted    = "started"
+	stateUsed       = "used" // a call was answered, whether it runs now or not
+)
+
+// known says in which state a server is known. listed says that its tools are.
+func (g glance) known(listed bool) string {
+	switch {
+	case g.used:
+		return stateUsed
+	case g.state == StateStarted:
+		return stateStarted
+	case listed:
+		return stateCatalogued
+	}
+	return stateConfigured
+}
+
+// peek looks at a definition without keeping or creating anything.
+func (p *Proxy) peek(t *target) glance {
 	p.mu.Lock()
-	b := p.backends[t.ref.Digest]
+	b := p.backends[p.keyLocked(t)]
 	p.mu.Unlock()
-	if b != nil {
-		if s := b.state(); s != StateStopped {
-			return s
-		}
+	if b == nil {
+		return glance{state: StateStopped}
 	}
-	return StateStopped
+	return b.glance()
 }
 
-// forgetLocked forgets backends without a process until at most n are left.
-func (p *Proxy) forgetLocked(n int) {
-	if len(p.backends) <= n {
-		return
+func (b *backend) glance() glance {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := glance{state: b.stateLocked(), used: b.calls > b.errs}
+	if g.state == StateFailed && b.lastErr != nil {
+		g.problem = clip(b.lastErr.Error(), quoteBytes)
 	}
-	for _, b := range p.byUseLocked() {
-		if len(p.backends) <= n {
-			return
-		}
-		if b.users == 0 && b.asleep() {
-			delete(p.backends, b.key)
-			p.opts.Catalog.Drop(b.key)
-		}
-	}
-}
-
-// byUseLocked returns the backends, the longest unused first.
-func (p *Proxy) byUseLocked() []*backend {
-	return slices.SortedFunc(maps.Values(p.backends), func(a, b *backend) int {
-		return cmp.Or(a.lastUse.Compare(b.lastUse), cmp.Compare(a.key, b.key))
-	})
-}
-
-// occupy takes a slot for a process. When there is none, the server that was
-// unused for longest is stopped; when all are in use, it is an error.
-func (p *Proxy) occupy() error {
-	for {
-		select {
-		case p.slots <- struct{}{}:
-			return nil
-		default:
-		}
-		u := p.detach(time.Now(), 1)
-		if len(u) == 0 {
-			return fmt.Errorf("%w: %d MCP servers are running and in use, which is the limit; try again when some calls have ended",
-				errFull, p.opts.MaxServers)
-		}
-		u[0].stop()
-	}
-}
-
-// detach takes processes that nobody uses, and nobody has used since before,
-// from their backends, at most n. The caller must stop them.
-func (p *Proxy) detach(before time.Time, n int) []*upstream {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var found []*upstream
-	for _, b := range p.byUseLocked() {
-		if len(found) == n {
-			break
-		}
-		if b.users > 0 || b.lastUse.After(before) {
-			continue
-		}
-		if u := b.detach(); u != nil {
-			found = append(found, u)
-		}
-	}
-	return found
-}
-
-// sweep stops idle servers until Close.
-func (p *Proxy) sweep() {
-	tick := time.NewTicker(min(max(p.opts.IdleTimeout/4, time.Millisecond), sweepInterval))
-	defer tick.Stop()
-	for {
-		select {
-		case <-p.ctx.Done():
-			return
-		case <-tick.C:
-			p.stopIdle()
-		}
-	}
-}
-
-func (p *Proxy) stopIdle() {
-	for _, u := range p.detach(time.Now().Add(-p.opts.IdleTimeout), maxBackends) {
-		p.opts.Logger.Info().Str("server", u.command.name).Int("pid", u.process.pid()).Msg("stop idle server")
-		p.run(u.stop) // ends with the ladder; after Close it is Close that stops
-	}
+	return g
 }
 
 // list returns the backends by name.
@@ -252,6 +265,10 @@ func (p *Proxy) Status() []ServerStatus {
 	return list
 }
 
+// Room returns how many servers there are now, those that start and those that
+// are being stopped included, and how many there may be.
+func (p *Proxy) Room() (count, most int) { return p.room.count(), p.opts.MaxServers }
+
 // Close stops all servers, all at once, and returns when nothing is left of
 // them. When ctx ends first, stopping goes on and the error says so. Calls that
 // are under way end with an error, and later ones with [ErrClosed]. Only the
@@ -268,9 +285,6 @@ func (p *Proxy) Close(ctx context.Context) error {
 	gone := make(chan struct{})
 	go func() { // ends when the last process has
 		defer close(gone)
-		for _, b := range p.list() {
-			b.retire()
-		}
 		p.done.Wait()
 		p.spawner.close()
 	}()

@@ -21,10 +21,19 @@ var methods map[string]func(*Session, context.Context, json.RawMessage) (json.Ra
 func init() { // the methods mention the table in their errors
 	methods = map[string]func(*Session, context.Context, json.RawMessage) (json.RawMessage, error){
 		"servers.list": (*Session).serversList,
+		"servers.load": (*Session).serversLoad,
 		"tools.list":   (*Session).toolsList,
 		"tools.call":   (*Session).toolsCall,
 		"docs.query":   (*Session).docsQuery,
 		"docs.search":  (*Session).docsSearch,
+
+		"resources.list":      (*Session).resourcesList,
+		"resources.templates": (*Session).resourcesTemplates,
+		"resources.read":      (*Session).resourcesRead,
+		"prompts.list":        (*Session).promptsList,
+		"prompts.get":         (*Session).promptsGet,
+		"complete":            (*Session).complete,
+		"server.info":         (*Session).serverInfo,
 	}
 }
 
@@ -65,6 +74,7 @@ type serverRow struct {
 	Tools       *int   `json:"tools"` // null when they are not known
 	Source      string `json:"source"`
 	Problem     string `json:"problem,omitempty"` // why it can't be used
+	Stale       string `json:"stale,omitempty"`   // why its tools may be others by now
 }
 
 func (s *Session) serversList(_ context.Context, params json.RawMessage) (json.RawMessage, error) {
@@ -82,25 +92,22 @@ func (s *Session) serversList(_ context.Context, params json.RawMessage) (json.R
 func (s *Session) row(t *target) serverRow {
 	r := serverRow{
 		Name: t.server.Name, Alias: t.alias, Description: clip(t.server.Description, 1000), Loaded: s.isLoaded(t.server.Name),
-		Transport: string(t.server.Transport), State: "configured",
+		Transport: string(t.server.Transport), State: stateConfigured,
 	}
 	if len(t.server.Sources) > 0 {
 		r.Source = t.server.Sources[0].Path + " (" + t.server.Sources[0].Key + ")"
 	}
 	if t.err != nil {
-		r.State, r.Problem = "failed", t.err.Error()
+		r.Problem = t.err.Error()
 		return r
 	}
-	if tools, ok := s.proxy.opts.Catalog.Tools(t.ref); ok {
-		n := len(tools)
-		r.Tools, r.State = &n, "catalogued"
+	listed := s.proxy.stock.has(t.ref.Digest, t.written)
+	if listed {
+		n, _ := s.proxy.opts.Catalog.Count(t.ref)
+		r.Tools, r.Stale = &n, s.proxy.stock.stale(t.ref.Digest)
 	}
-	switch s.proxy.peek(t) {
-	case StateStarted:
-		r.State = "started"
-	case StateFailed:
-		r.State = "failed"
-	}
+	now := s.proxy.peek(t)
+	r.State, r.Problem = now.known(listed), now.problem
 	return r
 }
 
@@ -110,9 +117,9 @@ func (s *Session) tools(ctx context.Context, t *target) ([]discovery.Tool, error
 	if t.err != nil {
 		return nil, t.err
 	}
-	b := s.proxy.lease(t)
-	defer s.proxy.release(b)
-	err := b.known(ctx)
+	b, done := s.use(t)
+	defer done()
+	err := s.shown(ctx, t, b)
 	if err != nil && ctx.Err() != nil {
 		return nil, err
 	}
@@ -123,7 +130,7 @@ func (s *Session) tools(ctx context.Context, t *target) ([]discovery.Tool, error
 	if !ok {
 		return nil, err
 	}
-	return tools, nil
+	return s.visible(t, tools), nil
 }
 
 // serverOf finds the server that a request names.
@@ -149,94 +156,23 @@ func (s *Session) toolsList(ctx context.Context, params json.RawMessage) (json.R
 	if err != nil {
 		return nil, err
 	}
-	raws := make([]json.RawMessage, len(tools))
+	return toolsReply(tools), nil
+}
+
+// toolsReply writes tools as their server did. They were valid JSON then.
+func toolsReply(tools []discovery.Tool) json.RawMessage {
+	size := len(`{"tools":[]}`)
+	for _, tool := range tools {
+		size += len(tool.Raw) + 1
+	}
+	text := append(make([]byte, 0, size), `{"tools":[`...)
 	for i, tool := range tools {
-		raws[i] = tool.Raw
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, tool.Raw...)
 	}
-	return reply(map[string]any{"tools": raws})
-}
-
-func (s *Session) toolsCall(ctx context.Context, params json.RawMessage) (json.RawMessage, error) {
-	var p struct {
-		Server    string          `json:"server"`
-		Tool      string          `json:"tool"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if err := decode("tools.call", params, &p); err != nil {
-		return nil, err
-	}
-	arguments := bytes.TrimSpace(p.Arguments)
-	if len(arguments) == 0 || string(arguments) == "null" {
-		arguments = []byte("{}")
-	}
-	if p.Tool == "" || len(p.Tool) > maxName || !isObject(arguments) {
-		return nil, errorf(CodeBadRequest, "tools.call needs tool, the name of a tool, and arguments, one JSON object with an entry for each argument.")
-	}
-	t, err := s.serverOf("tools.call", p.Server)
-	if err != nil {
-		return nil, err
-	}
-	if !s.isLoaded(t.server.Name) {
-		return nil, errorf(CodeNotAvailable, "Server %s is not available. Pass servers=[%q] to run_python to load it.", t.server.Name, t.server.Name)
-	}
-	if t.err != nil {
-		return nil, t.err
-	}
-	b := s.proxy.lease(t)
-	defer s.proxy.release(b)
-	limit, setting := s.proxy.opts.CallTimeout, "servers.call_timeout"
-	if t.server.Timeout > 0 {
-		limit, setting = t.server.Timeout, "the server's definition"
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, &callTimeout{fmt.Sprintf("%s (%s)", limit, setting)})
-	defer cancel()
-	if err := s.checkTool(ctx, b, t, p.Tool); err != nil {
-		return nil, b.explain(ctx, p.Tool, err)
-	}
-	return b.call(ctx, p.Tool, arguments)
-}
-
-// checkTool refuses tools that the server does not have. A server whose tools
-// can't be listed may still be called.
-func (s *Session) checkTool(ctx context.Context, b *backend, t *target, name string) error {
-	catalog := s.proxy.opts.Catalog
-	if _, ok := catalog.Tool(t.ref, name); ok {
-		return nil
-	}
-	if !t.server.Tools.Allows(name) {
-		return errorf(CodeUnknownTool, "Tool %s of server %s is switched off in the server's configuration.", clip(name, 100), t.server.Name)
-	}
-	if b.unlistable() {
-		return nil
-	}
-	b.missed()
-	err := b.known(ctx)
-	if _, ok := catalog.Tool(t.ref, name); ok {
-		return nil
-	}
-	if err != nil && ctx.Err() != nil {
-		return err
-	}
-	tools, ok := catalog.Tools(t.ref)
-	if err != nil || !ok || b.incomplete() {
-		return nil // the server itself will tell
-	}
-	return unknownTool(t, name, tools)
-}
-
-// unlistable reports whether the server's tools could never be listed. Calls
-// don't wait for another attempt then; a request for the tools makes one.
-func (b *backend) unlistable() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !b.shelf.have && b.shelf.err != nil && b.shelf.listing == nil
-}
-
-// incomplete reports whether the server may have tools that it did not list.
-func (b *backend) incomplete() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.shelf.warning != ""
+	return append(text, "]}"...)
 }
 
 func unknownTool(t *target, name string, tools []discovery.Tool) *Error {

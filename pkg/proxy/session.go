@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/policy"
+	"github.com/bridged/bridged/pkg/runtime/commandline"
 )
 
 const (
@@ -39,6 +42,13 @@ type SessionOptions struct {
 	Getenv func(string) (string, bool) // the agent's environment; nil means empty
 	Home   string                      // the person's home folder
 	Cwd    string                      // the agent's working folder
+	Agent  Agent                       // whom servers and rules ask; nil means nobody
+	Client func() string               // the name that the agent gives itself; nil means none
+	Audit  Auditor                     // told of each call; nil means nobody is
+	Waits  func() (done func())        // told while code waits for a person; nil means nobody is
+	Label  string                      // what a person calls the session
+	Looks  bool                        // it only looks, so that it starts no eager servers
+	Saved  func() []Saved              // functions that code has saved, which a search finds too; nil means none
 }
 
 // A Loaded is a server that a session's code may call.
@@ -50,11 +60,17 @@ type Loaded struct {
 // A Session answers the requests of one sandbox. It is safe for concurrent
 // use. The caller must Close it.
 type Session struct {
-	proxy *Proxy
-	opts  SessionOptions
-	ctx   context.Context // ends with Close
-	close context.CancelCauseFunc
-	turns chan struct{} // one for each request that is worked on
+	proxy  *Proxy
+	id     int64
+	opts   SessionOptions
+	ledger *policy.Ledger
+	ctx    context.Context // ends with Close
+	close  context.CancelCauseFunc
+	turns  chan struct{} // one for each request that is worked on
+	waits  waitLog
+	asking stopwatches
+
+	project string // where the working folder really lies, for rules
 
 	mu      sync.Mutex // guards the fields below
 	waiting int
@@ -62,22 +78,44 @@ type Session struct {
 	view    *view
 }
 
-// NewSession returns a session that has loaded nothing.
+// NewSession returns a session that has loaded nothing. Its eager servers are
+// started meanwhile, unless it only looks.
 func (p *Proxy) NewSession(o SessionOptions) *Session {
+	s := p.newSession(o)
+	if p.anyEager() && !o.Looks {
+		p.run(func() { s.wake(func(*target) bool { return true }) }) // ends with the session
+	}
+	return s
+}
+
+func (p *Proxy) newSession(o SessionOptions) *Session {
 	if o.Servers == nil {
 		o.Servers = func() []discovery.Server { return nil }
 	}
 	if o.Getenv == nil {
 		o.Getenv = func(string) (string, bool) { return "", false }
 	}
-	s := &Session{proxy: p, opts: o, turns: make(chan struct{}, maxInFlight), loaded: map[string]bool{}}
+	if o.Agent == nil {
+		o.Agent = nobody{}
+	}
+	s := &Session{
+		proxy: p, id: p.lastSession.Add(1), opts: o, ledger: p.opts.Policy.NewLedger(), project: realPath(o.Cwd),
+		turns: make(chan struct{}, maxInFlight), loaded: map[string]bool{},
+	}
 	s.ctx, s.close = context.WithCancelCause(p.ctx)
 	return s
 }
 
+// Forget says that the interpreter whose code the session serves is gone, and
+// with it what it has read.
+func (s *Session) Forget() { s.ledger.Forget() }
+
 // Close cancels what is under way. Servers stay, for other sessions, until they
-// are idle.
-func (s *Session) Close() { s.close(ErrClosed) }
+// are idle; those that are this session's alone end, after their calls have.
+func (s *Session) Close() {
+	s.close(ErrClosed)
+	s.proxy.forsake(s)
+}
 
 // A view is one list of definitions and what follows from it.
 type view struct {
@@ -91,12 +129,20 @@ type view struct {
 
 // A target is a definition with everything resolved for the session.
 type target struct {
-	server discovery.Server // as discovered
-	alias  string
-	whole  discovery.Server // with its variables, environment and folder
-	mask   *strings.Replacer
-	ref    discovery.Ref
-	err    error // why it can't be used
+	server   discovery.Server // as discovered
+	identity string           // of that, see [discovery.Server.Identity]
+	written  string           // its digest, which is the same in all environments
+	alias    string
+	whole    discovery.Server // with its variables, environment and folder
+	remote   *endpoint        // nil for a server that is started
+	mask     *strings.Replacer
+	ref      discovery.Ref
+	key      string // of the backend; sessions with one key share it
+	root     string // what its server is told to work in, if it asks
+	setting  Setting
+	box      *commandline.Run // the container that it runs in; nil is none
+	owner    *Session         // whose the backend is alone; nil is everybody's
+	err      error            // why it can't be used
 }
 
 // look returns the view of the current definitions.
@@ -148,13 +194,19 @@ func (v *view) target(s *Session, i int) *target {
 // resolve decides everything about a definition: two sessions for which all of
 // it is the same share a process.
 func (s *Session) resolve(server discovery.Server, alias string) *target {
-	t := &target{server: server, alias: alias}
+	t := &target{server: server, identity: server.Identity(), written: server.Digest(), alias: alias, setting: s.proxy.setting(server)}
+	if server.Held != "" {
+		t.err = errorf(CodeNotAvailable, "Server %s is not available: %s.", server.Name, server.Held)
+		return t
+	}
 	if server.Transport != discovery.Stdio {
-		t.err = errorf(CodeNotAvailable, "Server %s is not available. It is reached by %s, and this version of bridged speaks stdio only.",
-			server.Name, server.Transport)
+		s.resolveRemote(t)
 		return t
 	}
 	whole, err := server.Expand(s.opts.Getenv, s.opts.Home, s.opts.Cwd)
+	if err == nil {
+		err = s.proxy.addSecrets(&whole, t.setting)
+	}
 	var argv []string
 	if err == nil {
 		argv, err = whole.Argv(goos)
@@ -164,13 +216,39 @@ func (s *Session) resolve(server discovery.Server, alias string) *target {
 		return t
 	}
 	whole.Command, whole.Args = argv[0], argv[1:]
+	if t.box, err = s.box(whole, t.setting.Sandbox); err == nil {
+		err = s.house(t, whole)
+	}
+	if err != nil {
+		t.err = errorf(CodeServerFailed, "Server %s cannot be started: %v.", server.Name, err)
+	}
+	return t
+}
+
+// house settles what a server runs in. whole has its program and its own
+// variables.
+func (s *Session) house(t *target, whole discovery.Server) error {
+	if t.box != nil {
+		return s.enclose(t, whole)
+	}
 	t.mask = masker(whole.Env)
 	whole.Env = environment(whole, s.opts.Getenv)
 	whole.Unset, whole.EnvFile = nil, "" // they are in Env by now
 	whole.Cwd = cmp.Or(whole.Dir(s.opts.Home), s.opts.Cwd, "/")
 	t.whole = whole
-	t.ref = discovery.RefOf(whole)
-	return t
+	s.assign(t, whole)
+	return nil
+}
+
+// assign decides which tools and which backend a resolved definition has: they
+// are those of all that mean the same.
+func (s *Session) assign(t *target, meant discovery.Server) {
+	t.ref = discovery.RefOf(meant)
+	t.key, t.root = t.ref.Digest, s.rootOf(t)
+	if t.setting.private(t.server) {
+		t.owner = s
+		t.key += "/" + strconv.FormatInt(s.id, 10) // a digest has no slash
+	}
 }
 
 // find returns a server by name or alias.
@@ -223,6 +301,9 @@ func (s *Session) Load(names []string) ([]Loaded, error) {
 	}
 	if len(wrong) > 0 {
 		return nil, errorf(CodeNotAvailable, "%s", strings.Join(slices.Compact(wrong), "\n"))
+	}
+	if err := s.admitLoad(found); err != nil {
+		return nil, err
 	}
 	return found, s.load(found)
 }
@@ -302,7 +383,7 @@ func (s *Session) Call(ctx context.Context, method string, params json.RawMessag
 	case s.ctx.Err() != nil:
 		return nil, context.Cause(s.ctx)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, waitLogKey{}, &s.waits))
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
 	if err := s.enter(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/tracing"
 )
 
 const (
@@ -35,6 +36,8 @@ type shelf struct {
 	at      time.Time     // of the last list
 	err     error         // of the last list
 	warning string        // of the last list that succeeded
+
+	renewing bool // the list will be asked for in a moment, nobody waits for it
 }
 
 // changed takes in that the server's tools have changed. It is called on a
@@ -57,11 +60,21 @@ func (b *backend) known(ctx context.Context) error {
 		if listing == nil {
 			return err
 		}
-		select {
-		case <-listing:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: waiting for the tools of server %s: %w", errNotSent, b.name, context.Cause(ctx))
+		if err := b.awaitList(ctx, listing); err != nil {
+			return err
 		}
+	}
+}
+
+func (b *backend) awaitList(ctx context.Context, listing <-chan struct{}) error {
+	ctx, span := tracing.Start(ctx, "list tools")
+	defer span.End()
+	defer wait(ctx, b)()
+	select {
+	case <-listing:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: waiting for the tools of server %s: %w", errNotSent, b.name, context.Cause(ctx))
 	}
 }
 
@@ -90,31 +103,43 @@ func (b *backend) ask(wanted uint64) (<-chan struct{}, error) {
 // list lists the tools once, for everybody who waits.
 func (b *backend) list(listing chan struct{}) {
 	l, seen, err := b.fetch()
+	var kept discovery.KeptList
 	if err == nil {
-		l.warning = b.put(l)
+		kept = b.put(l)
+	} else if b.ctx.Err() == nil {
+		b.proxy.stock.failed(b.digest, err.Error())
 	}
+	b.shelved(listing, seen, kept.Warning, err)
+	if err == nil {
+		b.proxy.stock.save(kept)
+	}
+}
+
+// shelved tells everybody who waits that a list is over.
+func (b *backend) shelved(listing chan struct{}, seen uint64, warning string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer close(listing)
 	s := &b.shelf
 	s.listing, s.err, s.at = nil, err, time.Now()
 	if err == nil {
-		s.have, s.listed, s.warning = true, seen, l.warning
+		s.have, s.listed, s.warning = true, seen, warning
 	}
 }
 
 // fetch asks the server. The list is at least as new as the change seen.
 func (b *backend) fetch() (l listing, seen uint64, err error) {
-	u, err := b.acquire(b.proxy.ctx) // bounded by the start's own time limit
+	u, err := b.acquire(b.ctx) // bounded by the start's own time limit
 	if err != nil {
 		return l, 0, err
 	}
 	b.mu.Lock()
 	seen = b.shelf.wanted
 	b.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(b.proxy.ctx, b.proxy.opts.listTimeout, errListTimeout)
+	ctx, cancel := context.WithTimeoutCause(b.ctx, b.proxy.opts.listTimeout, errListTimeout)
 	defer cancel()
-	l, err = u.list(ctx)
+	l, err = u.list(ctx, toolLists, "")
+	l.card = u.card
 	switch {
 	case err == nil:
 		return l, seen, nil
@@ -127,10 +152,22 @@ func (b *backend) fetch() (l listing, seen uint64, err error) {
 // errListTimeout is the cause of a list's own time limit.
 var errListTimeout = errors.New("the list's time limit")
 
-// put puts a list into the catalogue and returns what is odd about it.
-func (b *backend) put(l listing) (warning string) {
-	tools, skipped := discovery.ParseTools(l.tools)
-	b.proxy.opts.Catalog.Put(b.key, tools)
+// put puts a list into the catalogue and returns it as it is to be kept.
+func (b *backend) put(l listing) discovery.KeptList {
+	tools, skipped := discovery.ParseTools(l.items)
+	b.pin(tools)
+	kept := discovery.KeptList{
+		Digest: b.digest, Written: b.written, Server: b.name, Name: l.card.name, Version: l.card.version, Listed: time.Now(), Warning: b.oddities(l, skipped),
+	}
+	for _, t := range tools {
+		kept.Tools = append(kept.Tools, t.Raw)
+	}
+	b.proxy.stock.put(kept, tools)
+	return kept
+}
+
+// oddities says what is odd about a list.
+func (b *backend) oddities(l listing, skipped []string) string {
 	var odd []string
 	if l.warning != "" {
 		odd = append(odd, l.warning)
@@ -139,9 +176,25 @@ func (b *backend) put(l listing) (warning string) {
 	if len(odd) == 0 {
 		return ""
 	}
-	warning = strings.Join(odd, "; ")
+	warning := strings.Join(odd, "; ")
 	b.log.Warn().Str("problem", warning).Msg("list tools")
 	return warning
+}
+
+// afresh makes the next known list the tools again at once, whatever failed a
+// moment ago.
+func (b *backend) afresh() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shelf.wanted++
+	b.shelf.at, b.retryAt = time.Time{}, time.Time{}
+}
+
+// unlisted takes in that the catalogue does not have the tools any more.
+func (b *backend) unlisted() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shelf.have = false
 }
 
 // missed makes the next known list the tools again when the last list is not

@@ -69,7 +69,7 @@ func TestAnswerOverTheCapFailsItsCallOnly(t *testing.T) {
 	if got := must(t, s, "sleep_echo", args{"v": "ok"}); got != `"ok"` {
 		t.Errorf("after it: got %s", got)
 	}
-	if got := <-slow; got != "1" {
+	if got := next(t, slow); got != "1" {
 		t.Errorf("beside it: got %s", got)
 	}
 	if n := len(b.processes()); n != 1 {
@@ -96,8 +96,8 @@ func TestRequestsOfAServerAreAnsweredAtOnceUnderItsOwnIDs(t *testing.T) {
 	got := must(t, s, "ask", args{})
 	want := []string{
 		`{"jsonrpc":"2.0","id":1000,"result":{}}`,
-		`"id":1001,"error":{"code":-32601`, `"id":1002,"error":{"code":-32601`,
-		`"id":1003,"error":{"code":-32601`, `"id":"a","error":{"code":-32601`,
+		`"id":1001,"result":{"roots":[{"name":"/","uri":"file:///"}]}`, `"id":1002,"error":{"code":-32601`,
+		`"id":1003,"error":{"code":-32602`, `"id":"a","error":{"code":-32601`,
 	}
 	for _, text := range want {
 		if !strings.Contains(got, text) {
@@ -129,7 +129,7 @@ func TestAnswersUnderWrongIDsNeverReachAnotherCall(t *testing.T) {
 			_, err := call(t, s, "fake", "echo", args{})
 			wantCode(t, err, CodeOutcomeUnknown, named)
 			for range 2 {
-				wantCode(t, <-errs, CodeOutcomeUnknown, named)
+				wantCode(t, next(t, errs), CodeOutcomeUnknown, named)
 			}
 			if got := must(t, s, "sleep_echo", args{"v": 2}); got != "2" {
 				t.Errorf("the next call: got %s", got)
@@ -152,7 +152,7 @@ func TestAnswersUnderWrongIDsNeverReachAnotherCall(t *testing.T) {
 		if got := must(t, s, "sleep_echo", args{"v": "fast"}); got != `"fast"` {
 			t.Errorf("got %s", got)
 		}
-		if got := <-slow; got != `"slow"` {
+		if got := next(t, slow); got != `"slow"` {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -168,9 +168,13 @@ func pendingOf(s *Session) int {
 		if u == nil {
 			continue
 		}
-		u.pipe.mu.Lock()
-		n += len(u.pipe.pending)
-		u.pipe.mu.Unlock()
+		p, ok := u.wire.(*pipe)
+		if !ok {
+			continue
+		}
+		p.mu.Lock()
+		n += len(p.pending)
+		p.mu.Unlock()
 	}
 	return n
 }
@@ -182,7 +186,12 @@ func TestResultsPassThroughAsWritten(t *testing.T) {
 		"no content":           `{}`,
 		"null content":         `{"content":null}`,
 		"a tool's own error":   `{"isError":true,"structuredContent":{"err":"NOT_FOUND"},"content":[]}`,
-		"characters of HTML":   `{"content":[{"type":"text","text":"<a href='x'>&amp;</a>"}]}`,
+		"every kind of block": `{"content":[{"type":"text","text":"t"},{"type":"image","data":"iVBORw0KGgo=","mimeType":"image/png"},` +
+			`{"type":"audio","data":"UklGRg==","mimeType":"audio/wav"},{"type":"resource","resource":{"uri":"a:1","text":"x"}},` +
+			`{"type":"resource","resource":{"uri":"a:2","blob":"` + strings.Repeat("QUJD", 1<<20) + `"}},` +
+			`{"type":"resource_link","uri":"a:3","name":"n"},{"type":"json","json":{}}],"structuredContent":{"a":1},"_meta":{"b":2}}`,
+		"empty content":      `{"content":[]}`,
+		"characters of HTML": `{"content":[{"type":"text","text":"<a href='x'>&amp;</a>"}]}`,
 	}
 	_, s := one(t, quick(), fakeConfig{})
 	for name, want := range rows {

@@ -18,10 +18,11 @@ func TestStartTimeoutDependsOnTheCommand(t *testing.T) {
 		{"one that downloads", discovery.Server{Command: "npx"}, time.Minute},
 		{"one that downloads, by its path", discovery.Server{Command: "/opt/bin/uvx"}, time.Minute},
 		{"a container", discovery.Server{Command: "docker"}, time.Minute},
-		{"a limit of its own", discovery.Server{Command: "npx", Timeout: 5 * time.Second}, 5 * time.Second},
+		{"a limit of its own", discovery.Server{Command: "npx", StartTimeout: 5 * time.Second}, 5 * time.Second},
+		{"a limit for calls alone", discovery.Server{Command: "server", CallTimeout: time.Hour}, time.Second},
 	}
 	for _, row := range rows {
-		if got := p.startTimeout(row.server); got != row.want {
+		if got := p.startTimeout(&target{whole: row.server}); got != row.want {
 			t.Errorf("%s: got %s, want %s", row.name, got, row.want)
 		}
 	}

@@ -5,60 +5,100 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/bridged/bridged/pkg/tracing"
 )
 
-// An upstream is one running server process that has been greeted. It is safe
-// for concurrent use, and stays as it is until the process ends or is stopped.
+// A wire is the connection with one run of a server: mcp-go's transport, and
+// the signs of its life. Pings that the server sends are answered by it.
+type wire interface {
+	transport.BidirectionalInterface
+	// read and write carry messages until Close, or until the server can't be
+	// talked to any more. Each is run once.
+	read()
+	write()
+	// lost is closed when the server can't be talked to; why says then what
+	// happened, as the rest of a sentence about the server.
+	lost() <-chan struct{}
+	why() string
+	// fail ends all that is pending with cause, and all that comes later.
+	fail(cause error)
+}
+
+// A link is what startUpstream makes an upstream of.
+type link struct {
+	name   string // of the server, for messages
+	mask   *strings.Replacer
+	body   body // nil for a server that is not ours to run
+	wire   wire
+	strays *strayLog // what is read and is no protocol; may be nil
+}
+
+// An upstream is one run of a server that has been greeted. It is safe for
+// concurrent use, and stays as it is until the server ends or is stopped.
 type upstream struct {
-	command command
-	conn    transport.Interface // over pipe, which is the same thing
-	pipe    *pipe
-	process *process
-	strays  strayLog
-	opts    *Options
-	since   time.Time
+	link
+	conn  transport.BidirectionalInterface // the wire, as far as mcp-go knows it
+	opts  *Options
+	since time.Time
 
 	version string // of the protocol
+	era     string // the version that each request says; "" after a handshake
+	card    card   // what it says of itself
 	lastID  atomic.Int64
 	served  atomic.Bool // it has answered a request after the handshake
 
+	pending  atomic.Int64 // requests that it has not answered
+	answered atomic.Int64 // when it last did, from since on
+
 	stopOnce sync.Once
+	verdict  string        // why it is to stop, if that is its fault; set before stopping is closed
 	stopping chan struct{} // closed when it is to stop
 	dead     chan struct{} // closed when it can't be used any more
 	gone     chan struct{} // closed when nothing is left of it
+	cleared  chan struct{} // closed when its place is another's
 	cause    error         // why; set before dead is closed
 }
 
 // errStopped is the cause of what ends because we stopped the server.
 var errStopped = &deathError{reason: "it was stopped by bridged"}
 
-// startUpstream starts a process and greets it. When ctx ends before the
-// greeting is over, the process is stopped and the error is ctx's cause.
-// onChange is called when the server says that its tools have changed; it must
-// not block.
-func startUpstream(ctx context.Context, sp *spawner, c command, o *Options, onChange func()) (*upstream, error) {
-	proc, err := start(sp, c)
-	if err != nil {
-		return nil, err
-	}
+// stdioLink connects with a server that has just been started. It is the
+// caller's until startUpstream has it.
+func stdioLink(name string, mask *strings.Replacer, b body, o *Options) link {
+	stdin, stdout := b.streams()
+	strays := &strayLog{}
+	return link{name: name, mask: mask, body: b, wire: newPipe(stdin, stdout, o.MaxMessage, strays), strays: strays}
+}
+
+// Handlers take in what a server sends by itself. Either may be nil.
+type handlers struct {
+	notified func(mcp.JSONRPCNotification) // on the read loop: it must not block
+	asked    transport.RequestHandler      // on goroutines of its own
+}
+
+// startUpstream greets a server over its link, which it owns from then on. When
+// ctx ends before the greeting is over, the server is stopped and the error is
+// ctx's cause.
+func startUpstream(ctx context.Context, l link, o *Options, h handlers) (*upstream, error) {
 	u := &upstream{
-		command: c, process: proc, opts: o, since: time.Now(),
-		stopping: make(chan struct{}), dead: make(chan struct{}), gone: make(chan struct{}),
+		link: l, conn: l.wire, opts: o, since: time.Now(),
+		stopping: make(chan struct{}), dead: make(chan struct{}), gone: make(chan struct{}), cleared: make(chan struct{}),
 	}
 	u.lastID.Store(firstID - 1)
-	u.pipe = newPipe(proc.stdin, proc.stdout, o.MaxMessage, &u.strays)
-	u.conn = u.pipe
-	u.conn.SetNotificationHandler(func(n mcp.JSONRPCNotification) {
-		if n.Method == mcp.MethodNotificationToolsListChanged {
-			onChange()
-		}
-	})
+	if h.notified != nil {
+		u.conn.SetNotificationHandler(h.notified)
+	}
+	if h.asked != nil {
+		u.conn.SetRequestHandler(h.asked)
+	}
 	go u.supervise() // ends with the process; stop waits for it
 	if err := u.greet(ctx); err != nil {
 		u.stop()
@@ -75,21 +115,48 @@ func (u *upstream) startError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	if u.body == nil {
+		return err // it has said nothing besides
+	}
 	return u.death(err.Error())
 }
 
 // death describes the end of the server with what it said last.
 func (u *upstream) death(reason string) *deathError {
-	return &deathError{reason: reason, stderr: u.said(quoteBytes), stdout: u.command.mask.Replace(u.strays.quote())}
+	e := &deathError{reason: reason, stderr: u.said(quoteBytes)}
+	if u.strays != nil {
+		e.stdout = u.mask.Replace(u.strays.quote())
+	}
+	return e
 }
 
 // said returns the end of the server's stderr without the secrets that its
-// definition holds.
+// definition holds. A server that is not ours to run has none.
 func (u *upstream) said(limit int) string {
-	return u.command.mask.Replace(u.process.stderr.last(limit))
+	if u.body == nil {
+		return ""
+	}
+	return u.mask.Replace(u.body.said().last(limit))
 }
 
-// supervise runs the streams, and cleans up when the process ends, breaks the
+// identity says what the server runs as.
+func (u *upstream) identity() identity {
+	if u.body == nil {
+		return identity{}
+	}
+	return u.body.identity()
+}
+
+// exited is closed when the server's body has ended; a server without one is
+// known by its wire alone.
+func (u *upstream) exited() <-chan struct{} {
+	if u.body == nil {
+		return nil
+	}
+	return u.body.exited()
+}
+
+// supervise runs the wire, and cleans up when the server ends, breaks the
 // protocol or is to stop.
 func (u *upstream) supervise() {
 	defer close(u.gone)
@@ -97,39 +164,51 @@ func (u *upstream) supervise() {
 	readEnd := make(chan struct{})
 	streams.Go(func() { // ends with the server's stdout, or when stop closes it
 		defer close(readEnd)
-		u.pipe.read()
+		u.wire.read()
 	})
-	streams.Go(u.pipe.write) // ends in Close
+	streams.Go(u.wire.write) // ends in Close
 	select {
 	case <-u.stopping:
 		u.cause = errStopped
-	case <-u.pipe.broken:
-		waitFor(u.process.exited, drainGrace)
+		if u.verdict != "" {
+			u.cause = u.death(u.verdict)
+		}
+	case <-u.wire.lost():
+		waitFor(u.exited(), drainGrace)
 		u.cause = u.autopsy()
-	case <-u.process.exited:
+	case <-u.exited():
 		waitFor(readEnd, drainGrace)
 		u.cause = u.autopsy()
 	}
 	close(u.dead) // first, so that whoever is told asks for another process
-	u.pipe.fail(u.cause)
+	u.wire.fail(u.cause)
 	_ = u.conn.Close() // the end of its stdin tells the server to end
-	u.process.stop(u.opts.eofGrace, u.opts.termGrace)
+	if u.body != nil {
+		u.body.stop(u.opts.eofGrace, u.opts.termGrace)
+	}
 	streams.Wait()
 }
 
 // autopsy says why the server is dead.
 func (u *upstream) autopsy() error {
 	select {
-	case <-u.process.exited:
-		ending := u.process.reap() // and with it what may still hold its stderr
-		waitFor(u.process.drained, drainGrace)
+	case <-u.exited():
+		ending := u.body.reap() // and with it what may still hold its stderr
+		waitFor(u.body.drained(), drainGrace)
 		return u.death("it ended (" + ending + ")")
 	default:
-		return u.death(u.pipe.why + " but kept running")
 	}
+	if u.body == nil {
+		return u.death(u.wire.why())
+	}
+	return u.death(u.wire.why() + " but kept running")
 }
 
+// waitFor waits for ch, at most d; for nil not at all.
 func waitFor(ch <-chan struct{}, d time.Duration) {
+	if ch == nil {
+		return
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -151,7 +230,10 @@ func (u *upstream) alive() bool {
 // strayed returns the end of what the server wrote to its stdout that is no
 // protocol, masked as in said.
 func (u *upstream) strayed() string {
-	return u.command.mask.Replace(u.strays.end.last(tailBytes))
+	if u.strays == nil {
+		return ""
+	}
+	return u.mask.Replace(u.strays.end.last(tailBytes))
 }
 
 // halt begins to end the process by the ladder. It may be called repeatedly.
@@ -173,9 +255,21 @@ func (u *upstream) request(ctx context.Context, method string, params json.RawMe
 	r := transport.JSONRPCRequest{
 		JSONRPC: mcp.JSONRPC_VERSION, ID: mcp.NewRequestId(u.lastID.Add(1)), Method: method, Params: params,
 	}
-	if params == nil {
+	if method != string(mcp.MethodToolsCall) { // whose parameters have it, see callParams
+		params = tracing.AddMeta(ctx, params)
+		r.Params = params
+	}
+	if u.era != "" {
+		whole, err := u.withMeta(params)
+		if err != nil {
+			return nil, err
+		}
+		r.Params = whole
+	} else if params == nil {
 		r.Params = nil
 	}
+	u.pending.Add(1)
+	defer u.pending.Add(-1)
 	answer, err := u.conn.SendRequest(ctx, r)
 	if err != nil {
 		if ctx.Err() != nil && !errors.Is(err, errNotSent) && method != string(mcp.MethodInitialize) {
@@ -183,7 +277,8 @@ func (u *upstream) request(ctx context.Context, method string, params json.RawMe
 		}
 		return nil, err
 	}
-	u.served.Store(u.served.Load() || method != string(mcp.MethodInitialize))
+	u.answered.Store(int64(time.Since(u.since)))
+	u.served.Store(u.served.Load() || method != string(mcp.MethodInitialize) && method != string(mcp.MethodSetLogLevel))
 	if answer.Error != nil {
 		return nil, &rpcError{answer.Error}
 	}
@@ -196,7 +291,7 @@ func (u *upstream) cancel(id mcp.RequestId, ctx context.Context) { //nolint:revi
 	n.Method = string(mcp.MethodNotificationCancelled)
 	n.Params.AdditionalFields = map[string]any{"requestId": id, "reason": context.Cause(ctx).Error()}
 	if err := u.conn.SendNotification(context.WithoutCancel(ctx), n); err != nil {
-		u.opts.Logger.Debug().Str("server", u.command.name).Err(err).Msg("cancel call")
+		u.opts.Logger.Debug().Str("server", u.name).Err(err).Msg("cancel call")
 	}
 }
 
