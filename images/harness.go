@@ -16,14 +16,21 @@ var harness embed.FS
 // modules are the harness's modules in the order in which each can be run:
 // a module comes after those that it imports.
 var modules = []string{
-	"__init__", "wire", "seccomp", "posture", "shared", "kept", "capture", "control", "children",
+	"__init__", "wire", "seccomp", "posture", "shared", "door", "journal", "kept", "capture", "control", "children",
 	"brief", "tables", "pictures", "figures", "markup", "display", "advice", "source", "trace", "notebook", "hooks",
-	"files", "awaits", "rpc", "tools", "mcpmod", "interrupts", "adapt", "loop", "threads", "run", "main",
+	"files", "awaits", "errors", "convert", "jsonable", "data", "rpc", "steps", "copies", "memory", "blocks", "params", "tools", "terse", "offers", "proxies", "mcpmod",
+	"texts", "lift", "saved", "interrupts", "adapt", "loop", "threads", "values", "run", "main",
 }
 
 // Boot is the program for `python3 -c` that takes the harness from stdin.
-func Boot() string {
-	src, err := harness.ReadFile("harness/boot.py")
+func Boot() string { return source("boot") }
+
+// Relay is the program for `python3 -c` by which a daemon that takes a sandbox
+// over reaches the harness in it.
+func Relay() string { return source("relay") }
+
+func source(name string) string {
+	src, err := harness.ReadFile("harness/" + name + ".py")
 	if err != nil {
 		panic(err) // it is embedded
 	}
@@ -35,11 +42,7 @@ func Boot() string {
 var Payload = sync.OnceValue(func() []byte {
 	list := make([][2]string, 0, len(modules))
 	for _, name := range modules {
-		src, err := harness.ReadFile("harness/" + name + ".py")
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		list = append(list, [2]string{name, string(src)})
+		list = append(list, [2]string{name, source(name)})
 	}
 	out, err := pack(list)
 	if err != nil {

@@ -26,6 +26,16 @@ _TABLE = tuple(
             "it is not in this sandbox, and there is no network to get it",
         ),
         ("", r"Network is unreachable|in name resolution|Name or service not known|getaddrinfo failed", _OFFLINE),
+        (
+            "TypeError",
+            r"^An asyncio\.Future, a coroutine or an awaitable is required",
+            "some of these have done their work at once; memory functions have twins: runtime.load_memory_async",
+        ),
+        (
+            "PermissionError",
+            r"'/projects/memory\b",
+            "these are copies to read: save_memory(key, value) changes a memory",
+        ),
         ("OSError", r"Read-only file system", "write to /workspace or /tmp"),
     )
 )
@@ -36,7 +46,10 @@ def advice(kind: str, message: str) -> str:
     """The advice for an exception's class name and message, "" if there is none."""
     if kind == "NameError":
         server = _SERVER.match(message)
-        return f'pass servers=["{server.group(1)}"] to run_python to load that server' if server else ""
+        if server is None:
+            return ""
+        name = server.group(1)
+        return f'pass servers=["{name}"] to run_python to load that server, or `await runtime.load_servers("{name}")`'
     message = message[:2000]
     for name, pattern, text in _TABLE:
         if name in ("", kind) and pattern.search(message):

@@ -12,7 +12,7 @@ while True:
     l += take(1)
     if l.endswith(b"\n"):
         w = l[max(l.rfind(b"bridged-boot "), 0):].split()
-        if len(w) == 3 and w[0] == b"bridged-boot":
+        if len(w) in (3, 6) and w[0] == b"bridged-boot":
             break
         l = b""
     l = l[-256:]
@@ -31,4 +31,4 @@ for n, c in s:
     if q != p:
         setattr(sys.modules[p], n, m)
     exec(compile(c, m.__file__, "exec"), m.__dict__)
-sys.modules[p + ".main"].start(w[1].decode())
+sys.modules[p + ".main"].start(*(x.decode() for x in w[1:2] + w[3:]))

@@ -13,14 +13,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable
 
-# What repr() may show whole: about what a screenful of a notebook has.
-MAX_EXACT = 8000  # characters, as estimated
-MAX_ITEMS = 1000
-MAX_DEPTH = 40
-MAX_STRING = 16_000  # a string is text that somebody wants to read
+MAX_DEPTH = 40  # of what repr() may show whole
 MAX_VALUE = 1 << 18  # characters of any one value
 
-_ROOM = 3000  # characters of an abridged form
 _BYTES = 200  # of a bytes value in it
 _LEVELS = 6
 _SHOWN = 50  # items of one container in an abridged form
@@ -61,14 +56,42 @@ _STRINGS: dict[Any, Any] = {_of(k): k for k in (str, bytes, bytearray)}
 _PLAIN = {_of(k) for k in (int, float, complex, bool, type(None), type, range, type(len), type(_of))}
 
 
+class Room:
+    """What there is room for in a result. The daemon counts tokens; here they are estimated from characters."""
+
+    whole = ""  # an expression that gives again what is being shown, if there is one
+
+    def __init__(self) -> None:
+        self.set(4000)
+
+    def set(self, tokens: int) -> None:
+        """Makes room for a result of so many tokens."""
+        self.exact = 2 * tokens  # characters of what repr() shows whole, as estimated
+        self.items = tokens // 4  # of that
+        self.string = min(4 * tokens, MAX_VALUE)  # characters: a string is text that somebody wants to read
+        self.abridged = tokens * 3 // 4  # characters of an abridged form
+        self.table = tokens * 3 // 2  # characters
+
+    def is_tight(self, text: str) -> bool:
+        """Reports whether text may be too much for a result. A character takes four tokens at the most."""
+        return len(text) > self.exact // 8
+
+    def rest(self) -> str:
+        """How to have all of what is shown in part."""
+        return f"\n({self.whole} is all of it)" if self.whole else ""
+
+
+room = Room()  # of the run at hand
+
+
 def text(value: Any) -> str:
     """What stands for value. Raises what its repr() raises."""
     if _Estimate().fits(value, frozenset()):
         return cut(_exact(repr(value)))
-    room = MAX_STRING // 2 if form(value) is str.__repr__ else _ROOM
-    short = _brief(value, room, _LEVELS, _clock() + _PATIENCE)
+    space = room.string // 2 if form(value) is str.__repr__ else room.abridged
+    short = _brief(value, space, _LEVELS, _clock() + _PATIENCE)
     count = _count(value)
-    return f"{short}\n({type(value).__name__} of {count}, abridged)" if count else short
+    return f"{short}\n({type(value).__name__} of {count}, abridged){room.rest()}" if count else short
 
 
 def cut(s: str, limit: int = MAX_VALUE) -> str:
@@ -109,7 +132,7 @@ class _Estimate:
     """What may still be shown of a value whose text is to be exact."""
 
     def __init__(self) -> None:
-        self.items, self.chars = 1 + MAX_ITEMS, MAX_EXACT  # the first is value itself
+        self.items, self.chars = 1 + room.items, room.exact  # the first is value itself
 
     def fits(self, value: Any, path: frozenset[int]) -> bool:
         """Reports whether value is small, and takes its size off what is left.
@@ -134,7 +157,7 @@ class _Estimate:
     def _string(self, value: Any, kind: Any, alone: bool) -> bool:
         n = kind.__len__(value)
         if alone:
-            return bool(n <= (MAX_STRING if kind is str else MAX_EXACT // 8))
+            return bool(n <= (room.string if kind is str else room.exact // 8))
         return self._take(1, n if kind is str else 2 * n)
 
     def _take(self, items: int, chars: int) -> bool:
@@ -152,7 +175,7 @@ def _flat(value: Any, f: Any, base: Any) -> Iterator[Any]:
 def _too_long(value: int) -> bool:
     """Reports whether Python refuses to write value in decimal, or would take its time."""
     limit: Callable[[], int] = getattr(sys, "get_int_max_str_digits", lambda: 0)
-    return int.bit_length(value) > _DIGITS * (limit() or MAX_EXACT)
+    return int.bit_length(value) > _DIGITS * (limit() or room.exact)
 
 
 def _count(value: Any) -> str:
@@ -169,23 +192,23 @@ def _items(n: int) -> str:
     return "1 item" if n == 1 else f"{n} items"
 
 
-def _brief(value: Any, room: int, levels: int, until: float) -> str:
-    """An abridged form of about room characters."""
+def _brief(value: Any, space: int, levels: int, until: float) -> str:
+    """An abridged form of about space characters."""
     f = form(value)
     if f in _STRINGS:
-        return _string(value, _STRINGS[f], room)
+        return _string(value, _STRINGS[f], space)
     if f is int.__repr__ and _too_long(value):
         return f"<int of about {int(int.bit_length(value) / _DIGITS) + 1} digits>"
     if f not in _CONTAINERS:
-        return _leaf(value, room)
+        return _leaf(value, space)
     base, opening, closing = _CONTAINERS[f]
     n = base.__len__(value)
     if n == 0 or levels == 0:
         return f"{opening}{f'... {_items(n)} ...' if n else ''}{closing}"
-    return opening + ", ".join(_ends(value, f, room, levels, until)) + closing
+    return opening + ", ".join(_ends(value, f, space, levels, until)) + closing
 
 
-def _ends(value: Any, f: Any, room: int, levels: int, until: float) -> list[str]:
+def _ends(value: Any, f: Any, space: int, levels: int, until: float) -> list[str]:
     """The texts of the first and last items, and between them how many are left out."""
     n = _CONTAINERS[f][0].__len__(value)
     ahead, back = _both_ways(value, f)
@@ -200,8 +223,8 @@ def _ends(value: Any, f: Any, room: int, levels: int, until: float) -> list[str]
             space -= len(s) + 2
         return out
 
-    head = take(ahead, room * 2 // 3, min(n, _SHOWN))
-    tail = take(back, room // 3, min(n - len(head), _SHOWN // 4))
+    head = take(ahead, space * 2 // 3, min(n, _SHOWN))
+    tail = take(back, space // 3, min(n - len(head), _SHOWN // 4))
     gone = n - len(head) - len(tail)
     return head + ([f"... {gone} more ..."] if gone else []) + tail[::-1]
 
@@ -219,28 +242,28 @@ def _both_ways(value: Any, f: Any) -> tuple[Iterable[Any], Iterable[Any]]:
     return base.__iter__(value), back(value) if back else ()
 
 
-def _item(item: Any, f: Any, room: int, levels: int, until: float) -> str:
+def _item(item: Any, f: Any, space: int, levels: int, until: float) -> str:
     if f not in _MAPS:
-        return _brief(item, room, levels, until)
+        return _brief(item, space, levels, until)
     key, value = item
-    return f"{_brief(key, room // 2, levels, until)}: {_brief(value, room, levels, until)}"
+    return f"{_brief(key, space // 2, levels, until)}: {_brief(value, space, levels, until)}"
 
 
-def _string(value: Any, kind: Any, room: int) -> str:
+def _string(value: Any, kind: Any, space: int) -> str:
     if kind is not str:
-        room = min(room, _BYTES)
+        space = min(space, _BYTES)
     n = kind.__len__(value)
-    if n <= room:
+    if n <= space:
         return _exact(repr(value))
-    head, tail = (kind.__getitem__(value, part) for part in (slice(room * 2 // 3), slice(-room // 3, None)))
+    head, tail = (kind.__getitem__(value, part) for part in (slice(space * 2 // 3), slice(-space // 3, None)))
     what = "characters" if kind is str else "bytes"
     return f"{head!r} ... {n - len(head) - len(tail)} {what} ... {tail!r}"
 
 
-def _leaf(value: Any, room: int) -> str:
+def _leaf(value: Any, space: int) -> str:
     """One item's own text. A failure is told in its place: it is one of many."""
     try:
         s = _exact(repr(value))
     except Exception as e:
         return f"<{type(value).__name__} whose repr() raised {type(e).__name__}>"
-    return s if len(s) <= room else f"{s[: room * 2 // 3]}...{s[-room // 3 :]}"
+    return s if len(s) <= space else f"{s[: space * 2 // 3]}...{s[-space // 3 :]}"

@@ -128,7 +128,6 @@ class Capture:
     def start(self, head: int) -> None:
         """Points fds 1 and 2 here and starts the pump."""
         self._head = self._left = head
-        self._kept.over = min(self._kept.over, head)
         for p in self._pipes:
             os.dup2(p.write_fd, p.stream)
             os.close(p.write_fd)
@@ -153,14 +152,17 @@ class Capture:
         raw = Stream(self.write, number, name)
         return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", newline="\n", write_through=True)
 
-    def begin(self, run: int) -> None:
-        """Starts a run: what was printed before it counts as background."""
+    def begin(self, run: int, shown: int) -> None:
+        """Starts a run: what was printed before it counts as background.
+
+        An agent is shown at least so many bytes of its output.
+        """
         with self._shield, self._lock:
             self._drain()
             frames = self._shared.take() + self._shared.tails(0)
             self._run = self._shared.run = run
             self._left = self._head
-            self._kept.begin(run)
+            self._kept.begin(run, min(shown, self._head))
             self._stir()
             self._tails = self._busy
             if frames:
@@ -178,9 +180,9 @@ class Capture:
             frames = self._shared.take() + self._shared.tails(self._run)
             self._run = self._shared.run = 0
             self._left = self._head
-            notice = self._kept.end()
-        if notice:
-            done["notices"] = [*done.get("notices", ()), notice]
+            kept = self._kept.end()
+        if kept:
+            done["kept"] = kept
         return [*frames, done]
 
     def write(self, stream: int, data: Any) -> int:

@@ -62,11 +62,18 @@ class Rich:
         if text not in self.notices and len(self.notices) < MAX_NOTES:
             self.notices.append(text)
 
-    def value(self, value: Any) -> str | None:
+    def value(self, value: Any, whole: str = "") -> str | None:
         """Shows value. Returns the text for it, None if a picture or a sound says it all.
 
-        Raises what the value's own repr() raises.
+        whole is an expression that gives it again. Raises what the value's own repr() raises.
         """
+        brief.room.whole = whole
+        try:
+            return self._shown_as(value)
+        finally:
+            brief.room.whole = ""
+
+    def _shown_as(self, value: Any) -> str | None:
         if type(value) in _PLAIN or issubclass(type(value), type):
             return brief.text(value)
         text = tables.text(value)
@@ -192,7 +199,7 @@ class Rich:
         if mime == "image/svg+xml" and len(data) > MAX_SVG:
             self.note(f"An SVG of {len(data)} characters is not shown: draw it as PNG to see it.")
             return ""
-        return cut(markup.strip(data), markup.MAX_TEXT) if mime == "text/html" else cut(data, brief.MAX_STRING)
+        return cut(markup.strip(data), brief.room.abridged) if mime == "text/html" else cut(data, brief.room.string)
 
     def _media(self, bundle: Bundle, value: Any) -> Iterator[tuple[str, Any]]:
         """The pictures and sounds of a bundle, best first."""

@@ -5,7 +5,7 @@ Nothing here imports a library that the code has not imported.
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.machinery
 import io
 import os
 import sys
@@ -93,7 +93,7 @@ def animated(animation: Any) -> tuple[Any, str]:
 
 def still(value: Any, library: str) -> Picture | None:
     """A plotly or altair figure as a picture, None if nothing here can draw it."""
-    if importlib.util.find_spec(_DRAWN[library]) is None:
+    if importlib.machinery.PathFinder.find_spec(_DRAWN[library]) is None:
         return None
     try:
         if library == "plotly":

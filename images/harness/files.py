@@ -57,6 +57,7 @@ class Files:
         self._lock = threading.Lock()  # guards the fields below
         self._numbers: dict[str, int] = {}  # by name
         self._paths: dict[int, str] = {}
+        self._told: dict[int, Frame] = {}  # what was said of each
 
     def configure(self, base: str) -> None:
         """Says what the addresses of files begin with."""
@@ -90,8 +91,13 @@ class Files:
             self._paths[number] = where
             frame: Frame = {"t": "file", "run": RUN.get(), "file": number, "name": name}
             frame.update(mime=mime or guess(name, head), size=size)
+            self._told[number] = frame
             self._wire.send(frame)
         return self._base + quote(name)
+
+    def told(self) -> list[Frame]:
+        """What was said of each file, for a daemon that was not there."""
+        return list(self._told.values())
 
     def _number(self, name: str) -> int:
         return self._numbers.get(name) or len(self._numbers) + 1

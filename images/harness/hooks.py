@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
 import sys
 from typing import Any, Callable
@@ -81,7 +80,7 @@ def _setting(name: str, function: Callable[..., Any]) -> Callable[[Any], None]:
     return lambda module: setattr(module, name, shown)
 
 
-class AfterImport(importlib.abc.MetaPathFinder):
+class AfterImport:
     """Adjusts modules just after the code has imported them."""
 
     def __init__(self, adjust: dict[str, Callable[[Any], None]]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Callable
 
 from . import children
 from .capture import RUN
+from .control import PEEK
 from .wire import Shield
 
 # The C module below signal, which makes an enum of all that it returns.
@@ -18,6 +19,7 @@ _raw: Any = importlib.import_module("_signal")
 _signal, _getsignal, _kill, _mask = _raw.signal, _raw.getsignal, _raw.pthread_kill, _raw.pthread_sigmask
 _trip, _current_task = _thread.interrupt_main, asyncio.current_task
 _SIGINT = int(signal.SIGINT)
+_SIGNALS = (_SIGINT, int(PEEK))
 
 
 class Interrupts:
@@ -60,7 +62,7 @@ class Interrupts:
         """From here on interrupts of run, which began at since, are raised, maybe at once."""
         if _getsignal(_SIGINT) is not self._handler:
             _signal(_SIGINT, self._handler)
-        _mask(_raw.SIG_UNBLOCK, (_SIGINT,))
+        _mask(_raw.SIG_UNBLOCK, _SIGNALS)
         self._shield.pending = self._asked = False
         with self._lock:
             self.run = self._begun = run

@@ -1,8 +1,8 @@
-"""Keeps the whole output of a run in a file, once it is more than an agent is shown.
+"""Keeps the whole output of a run in a file, once it may be more than an agent is shown.
 
-Code can open that file again, where the agent sees only head and tail. A run
-that prints less touches no file. No trouble with the file is a run's: it is
-told of in the notice, and that is all.
+Code can open that file again, where the agent sees only head and tail: the
+daemon tells of it then. A run that prints less touches no file. No trouble with
+the file is a run's: it is told of in its place, and that is all.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 MAX_FILE = 64 << 20  # bytes; the file lies in memory, which the code needs too
 MAX_FILES = 4
-SHOWN = 16_000  # bytes of text in a result (TextBudget in pkg/bridge)
 _BLOCK = 1 << 16
 
 # Captured before any other code runs, which may change them where they are.
@@ -30,12 +29,11 @@ class Kept:
         self._folder = os.path.join(os.environ.get("TMPDIR") or "/tmp", "bridged")
         self._files: list[str] = []  # oldest first
         self._held = bytearray()  # not written yet
-        self.over = SHOWN  # bytes from which on there is a file
-        self.begin(0)
+        self.begin(0, 0)
 
-    def begin(self, run: int) -> None:
-        """Starts a run, without a file."""
-        self._run = run
+    def begin(self, run: int, over: int) -> None:
+        """Starts a run, without a file. There is one if it prints more than so many bytes."""
+        self._run, self._over = run, over
         self._held.clear()
         self._path = ""  # of the file, once there is one
         self._size = 0  # bytes printed
@@ -49,7 +47,7 @@ class Kept:
         if self._trouble:
             return
         try:
-            if self._size > self.over and not self._path:
+            if self._size > self._over and not self._path:
                 self._create()
             if self._path and len(self._held) + len(data) > _BLOCK:
                 self._flush()
@@ -60,7 +58,7 @@ class Kept:
             self._fail(e)
 
     def end(self) -> str:
-        """Ends the run. Returns what to say about its file, "" if it needed none."""
+        """Ends the run. Returns where its output is, "" if there is no file."""
         if self._path and not self._trouble:
             try:
                 self._flush()
@@ -68,7 +66,7 @@ class Kept:
             except _TROUBLE as e:
                 self._fail(e)
         notice = self._notice()
-        self.begin(0)
+        self.begin(0, 0)
         return notice
 
     def _create(self) -> None:

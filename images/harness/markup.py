@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 
 MAX_HTML = 1 << 19  # characters looked at
-MAX_TEXT = 3000
 
 _UNSEEN = ("script", "style", "head", "template", "svg", "noscript")
 _BREAKS = frozenset("p div br tr li table ul ol section pre h1 h2 h3 h4 h5 h6 /p /div /tr /table /li".split())

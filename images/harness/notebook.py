@@ -6,7 +6,6 @@ Its classes hold data and say of which type it is; display() does the rest.
 from __future__ import annotations
 
 import array
-import importlib.abc
 import importlib.machinery
 import io
 import os
@@ -109,7 +108,7 @@ def wav(samples: Any, rate: int, normalize: bool) -> bytes:
     return out.getvalue()
 
 
-class Notebook(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Notebook:
     """Gives IPython.display to code that imports it. Belongs behind all other finders."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
@@ -118,7 +117,8 @@ class Notebook(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in _NAMES or (name == _NAMES[1] and _NAMES[0] not in sys.modules):
             return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=name == _NAMES[0])
+        loader: Any = self
+        return importlib.machinery.ModuleSpec(name, loader, is_package=name == _NAMES[0])
 
     def create_module(self, spec: Any) -> types.ModuleType:
         return types.ModuleType(spec.name, "A stand-in: no IPython is installed.")

@@ -76,6 +76,21 @@ def _whole(data: bytes) -> bool:
     return False
 
 
+def _mended(data: bytes) -> bytes:
+    """A PNG without the chunks that readers can do without and that are damaged. Some readers want all to be whole."""
+    if not data.startswith(_PNG):
+        return data
+    kept, at = [_PNG], len(_PNG)
+    while at + 12 <= len(data):
+        (size,) = struct.unpack(">I", data[at : at + 4])
+        chunk = data[at : at + 12 + size]
+        at += len(chunk)
+        needless = bool(chunk[4] & 0x20)  # the case of a chunk's first letter says so
+        if not needless or chunk[-4:] == struct.pack(">I", zlib.crc32(chunk[4:-4])):
+            kept.append(chunk)
+    return b"".join(kept)
+
+
 def _jpeg(data: bytes) -> tuple[int, int]:
     """Width and height from the start-of-frame segment."""
     at = 2
@@ -104,6 +119,9 @@ def _webp(data: bytes) -> tuple[int, int]:
 def fit(data: bytes) -> Picture:
     """Makes encoded data fit the bounds. Raises Unusable."""
     mime, width, height = sniff(data)
+    if not mime:
+        data = _mended(data)
+        mime, width, height = sniff(data)
     if not mime or not width or not height:
         raise Unusable("it is no whole PNG, JPEG, GIF or WebP")
     if len(data) <= MAX_BYTES and max(width, height) <= MAX_EDGE:

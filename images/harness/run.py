@@ -18,7 +18,7 @@ import types
 from collections.abc import Coroutine
 from typing import Any, Callable
 
-from . import children, display, posture, threads
+from . import brief, children, data, display, posture, threads
 from .adapt import adapt
 from .awaits import Awaits
 from .brief import cut
@@ -28,6 +28,7 @@ from .interrupts import Interrupts
 from .loop import SessionLoop
 from .source import Compiler
 from .trace import MAX_TRACE, describe, safe_str, waited
+from .values import Values
 from .wire import Frame, Shield, mend
 
 _COROUTINE = inspect.CO_COROUTINE
@@ -58,20 +59,25 @@ class Runner:
         self.main = types.ModuleType("__main__")
         sys.modules["__main__"] = self.main
         self.hooks = Hooks(self.rich, capture)
-        self.extra: dict[str, Any] = {"display": self.hooks.display}
+        self._values = Values()
+        self.extra: dict[str, Any] = {"display": self.hooks.display, "out": self._values}
         adapt(self.loop)
 
-    def run(self, number: int, code: str) -> Frame:
-        """Runs code and returns its done frame. Raises nothing that the code raised."""
+    def run(self, number: int, code: str, tokens: int, as_data: bool) -> Frame:
+        """Runs code and returns its done frame. Raises nothing that the code raised.
+
+        Values are shown in about so many tokens at most; as_data has the last one as JSON too.
+        """
         _surely(self._prepare, number)
-        self._capture.begin(number)
+        brief.room.set(tokens)
+        self._capture.begin(number, tokens)
         done: Frame = {"t": "done", "run": number, "status": "ok"}
         began, clock = children.now(), _clock()
         try:
             try:
                 self.interrupts.begin(number, began)
                 with self.rich:
-                    self._run(number, code, done)
+                    self._run(number, code, done, as_data)
             finally:
                 self.interrupts.end()
                 if _limit() < _MIN_DEPTH:
@@ -117,7 +123,7 @@ class Runner:
         for name, value in self.extra.items():
             names.setdefault(name, value)
 
-    def _run(self, number: int, code: str, done: Frame) -> None:
+    def _run(self, number: int, code: str, done: Frame, as_data: bool) -> None:
         body, last = self._compiler.compile(number, code)
         if body.co_flags & _COROUTINE or (last is not None and last.co_flags & _COROUTINE):
             end: list[contextvars.Context] = []
@@ -132,10 +138,18 @@ class Runner:
         if _is_to_await(value):
             value = self._drive(_wait(value))
         if value is not None:
-            self.main.__dict__["_"] = value
-            text = self.rich.value(value)
+            names = self.main.__dict__
+            names["_"] = value
+            self._values.add(number, value)
+            whole = f"out[{number}]" if names.get("out") is self._values else "_"
+            text = self.rich.value(value, whole)
             if text is not None:
                 done["value"] = text
+                if brief.room.is_tight(text):
+                    done["whole"] = whole
+                form = data.form(value) if as_data else None
+                if form is not None:
+                    done["json"] = form
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and _is_open(stream):
                 stream.flush()

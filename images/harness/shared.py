@@ -20,6 +20,8 @@ _CUT = struct.Struct("<QQ")  # bytes that went into the tail of stdout and stder
 _TOTAL = struct.Struct("<Q")  # one of these
 _NOW = struct.Struct("<Q")  # the run at hand
 _RECORD = struct.Struct("<BBII")  # stream, background, run, length
+_HEARD, _TAKEN, _GRACE = 32, 33, 36  # where there is: whether the daemon was heard, and its stream taken over,
+_SECONDS = struct.Struct("<I")  # and how long to wait for another one
 _SOON = 1024  # bytes in which a line may begin
 _TORN = 64  # longer than a sequence that colours or moves
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[^\[\]])")
@@ -59,6 +61,35 @@ class Shared:
         """Notes what broke the harness, for the process that outlives this one."""
         text = f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:190]
         _WHY.pack_into(self._m, 64, len(text), text)
+
+    def hear(self) -> None:
+        """Notes that something came from the daemon."""
+        self._m[_HEARD] = 1
+
+    def heard(self) -> bool:
+        """Reports whether that was so since the last look."""
+        was = self._m[_HEARD]
+        self._m[_HEARD] = 0
+        return bool(was)
+
+    @property
+    def grace(self) -> int:
+        """How long to wait for a daemon, in seconds; 0 if there is no way in for another."""
+        (seconds,) = _SECONDS.unpack_from(self._m, _GRACE)
+        return int(seconds)
+
+    @grace.setter
+    def grace(self, seconds: int) -> None:
+        _SECONDS.pack_into(self._m, _GRACE, seconds)
+
+    @property
+    def taken(self) -> int:
+        """How many streams were taken over, modulo 256."""
+        return self._m[_TAKEN]
+
+    def take_over(self) -> None:
+        """Notes that one was."""
+        self._m[_TAKEN] = (self._m[_TAKEN] + 1) % 256
 
     def put(self, stream: int, background: bool, run: int, data: bytes) -> bool:
         """Appends to the buffer, to the last record where that is alike; False if there is no room."""

@@ -112,6 +112,10 @@ class _Kept:
                 return name
         return None
 
+    def names(self) -> list[str]:
+        """The calls whose source is kept, newest first."""
+        return [name for name, _ in reversed(self._sizes)]
+
 
 _kept = _Kept()
 _getfile = inspect.getfile
@@ -124,6 +128,19 @@ def getfile(value: Any) -> str:
         if found is not None:
             return found
     return _getfile(value)
+
+
+def calls() -> list[str]:
+    """The file names of the calls whose source is kept, newest first."""
+    return _kept.names()
+
+
+def text_of(filename: str) -> str | None:
+    """The source of a call, or of a file; None if it is not known."""
+    if filename.startswith("<") and not filename.startswith(CALL):
+        return None  # all that exec() runs has such a name
+    lines = linecache.getlines(filename)
+    return "".join(lines) if lines else None
 
 
 def _call_of(cls: type) -> str | None:

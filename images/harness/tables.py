@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from .brief import cut, lineage
+from .brief import cut, lineage, room
 
-MAX_TABLE = 6000  # characters
 MAX_ROWS = 1000  # whatever the code has set pandas to
 MAX_CELLS = 600  # of a frame that is shown whole
 MAX_STYLED = 60  # rows and columns that a Styler may format
@@ -45,15 +44,16 @@ def text(value: Any) -> str | None:
 def _frame(frame: Any) -> str:
     """Head, tail and outer columns of a frame, with its shape and types."""
     pandas = sys.modules["pandas"]
-    body = ""
+    body, rows, columns = "", 0, 0
     for rows, least, columns, width in _sizes(pandas, *frame.shape):
         body = frame.to_string(
             max_rows=rows, min_rows=least, max_cols=columns, max_colwidth=width, show_dimensions=False
         )
-        if len(body) <= MAX_TABLE:
+        if len(body) <= room.table:
             break
     types = _types(frame)
-    return f"{body}\n[{frame.shape[0]} rows x {frame.shape[1]} columns{types and '; ' + types}]"
+    rest = room.rest() if frame.shape[0] > rows or frame.shape[1] > columns else ""
+    return f"{body}\n[{frame.shape[0]} rows x {frame.shape[1]} columns{types and '; ' + types}]{rest}"
 
 
 def _sizes(pandas: Any, rows: int, columns: int) -> list[tuple[int, int, int, int | None]]:
@@ -85,7 +85,7 @@ def _styler(styler: Any) -> str:
     rows, columns = styler.data.shape
     if rows > MAX_STYLED or columns > MAX_STYLED:  # it would format all of them
         return _frame(styler.data) + "\n(a Styler, whose formats are not applied to so many cells)"
-    body = cut(styler.to_string(delimiter=" | ").rstrip(), MAX_TABLE)
+    body = cut(styler.to_string(delimiter=" | ").rstrip(), room.table)
     return f"{body}\n[{rows} rows x {columns} columns, styled]"
 
 
@@ -96,16 +96,16 @@ def _groups(groups: Any) -> str:
 
 
 def _index(index: Any) -> str:
-    return cut(repr(index), MAX_TABLE)
+    return cut(repr(index), room.table)
 
 
 def _series(series: Any) -> str:
     """A Series as pandas shows it, if its cells are of a usual size."""
     s = repr(series)
-    if len(s) <= MAX_TABLE:
+    if len(s) <= room.table:
         return s
     with sys.modules["pandas"].option_context("display.max_rows", 10, "display.max_colwidth", 50):
-        return cut(repr(series), MAX_TABLE)
+        return cut(repr(series), room.table)
 
 
 def _array(array: Any) -> str:
@@ -116,7 +116,7 @@ def _array(array: Any) -> str:
     edge = {1: 5, 2: 3, 3: 2}.get(array.ndim, 1)
     with numpy.printoptions(threshold=_ARRAY, edgeitems=edge):
         s = repr(array)
-    return f"{cut(s, MAX_TABLE)}\n[shape {tuple(array.shape)}, dtype {array.dtype}]"
+    return f"{cut(s, room.table)}\n[shape {tuple(array.shape)}, dtype {array.dtype}]"
 
 
 def _polars(frame: Any) -> str:

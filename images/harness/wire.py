@@ -8,11 +8,12 @@ from __future__ import annotations
 import builtins
 import os
 import re
+import select
 import sys
 import threading
 from collections.abc import Iterable, Iterator
 from json import decoder, encoder
-from typing import Any
+from typing import Any, Callable
 
 # MAX_FRAME bounds one frame in either direction, in bytes. The daemon's side
 # has the same number (maxFrame in pkg/sandbox/frame.go).
@@ -35,7 +36,6 @@ def _no_form(value: Any) -> Any:
 
 
 _quote = encoder.encode_basestring_ascii
-_pieces = _json[1].c_make_encoder(None, _no_form, _quote, None, ":", ",", False, False, False)
 
 # A reply that cannot be read still ends the wait of the code that called.
 _REPLY = re.compile(rb'\{"t":"reply","id":([0-9]{1,18})')
@@ -88,36 +88,156 @@ class Shield:
             raise KeyboardInterrupt
 
 
-def encode(frame: Frame) -> bytes:
-    """One frame as a line. Raises TooLarge, or what is wrong with a value in it."""
-    data: bytes = "".join(_pieces(frame, 0)).encode("ascii") + b"\n"
-    if len(data) > MAX_FRAME:
-        raise TooLarge(f"{len(data)} bytes, at most {MAX_FRAME} fit in one message")
-    return data
+def _writer(form: Callable[[Any], Any]) -> Any:
+    return _json[1].c_make_encoder(None, form, _quote, None, ":", ",", False, False, False)
+
+
+def encoding(form: Callable[[Any], Any]) -> Callable[[Frame], bytes]:
+    """An encode that asks form for what stands in JSON for a value that has no form there."""
+    pieces = _writer(form)
+
+    def encode(frame: Frame) -> bytes:
+        """One frame as a line. Raises TooLarge, or what is wrong with a value in it."""
+        data: bytes = "".join(pieces(frame, 0)).encode("ascii") + b"\n"
+        if len(data) > MAX_FRAME:
+            raise TooLarge(f"{len(data)} bytes, at most {MAX_FRAME} fit in one message")
+        return data
+
+    return encode
+
+
+encode = encoding(_no_form)
+_text = _writer(_no_form)
+
+
+def dumps(value: Any) -> str:
+    """JSON of a value. Raises as encode does."""
+    return "".join(_text(value, 0))
+
+
+def loads(text: str) -> Any:
+    """The value that a JSON text is. Raises ValueError if it is none."""
+    text = text.strip(" \t\r\n")
+    try:
+        value, end = _scan(text, 0)
+    except (StopIteration, RecursionError) as e:
+        raise ValueError(f"no JSON: {e}") from None
+    if end != len(text):
+        raise ValueError(f"no JSON: something follows its end at {end}")
+    return value
 
 
 class Wire:
-    """The way to the daemon. All methods may be called by any thread."""
+    """The way to the daemon. All methods may be called by any thread.
+
+    Once there is a journal, the daemon may be gone while others are still to
+    come: what is sent then waits there.
+    """
 
     def __init__(self, out: int, shield: Shield) -> None:
         self._out = out
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self.shield = shield
+        self.journal: Any = None  # a Journal
+        self._away = False  # nobody listens
+        self._room = select.poll()
+        self._door = -1  # readable when a new daemon has come in
+
+    def keep(self, journal: Any, door: int) -> None:
+        """Has frames kept for the next daemon, who comes in by door. The way out must not block then."""
+        os.set_blocking(self._out, False)
+        self._room.register(self._out, select.POLLOUT)
+        self._room.register(door, select.POLLIN)
+        self.journal, self._door = journal, door
 
     def send(self, frame: Frame) -> None:
-        """Writes one frame whole. Raises as encode does, or OSError if the daemon is gone."""
-        self.write(encode(frame))
+        """Writes one frame whole. Raises as encode does, or OSError if the daemon is gone for good."""
+        line = encode(frame)
+        with self.shield, self.lock:
+            if self.journal is not None:
+                self.journal.keep(frame["t"], line)
+            self._write(line)
 
     def send_all(self, frames: Iterable[Frame]) -> None:
         """Writes frames with as few system calls as may be."""
-        self.write(b"".join([encode(f) for f in frames]))
+        rows = [(f["t"], encode(f)) for f in frames]
+        with self.shield, self.lock:
+            if self.journal is not None:
+                for kind, line in rows:
+                    self.journal.keep(kind, line)
+            self._write(b"".join([line for _, line in rows]))
 
-    def write(self, data: bytes) -> None:
-        """Writes what encode made, whole."""
-        with self.shield, self._lock:
+    def accept(self, frame: Frame) -> bool:
+        """Takes note of a run that is to begin; False if it has begun before."""
+        if self.journal is None:
+            return True
+        with self.lock:
+            self.journal.forget(frame.get("acked"))
+            return bool(self.journal.accept(frame["run"], frame.get("key")))
+
+    def beat(self, frame: Frame) -> None:
+        """Takes what a ping says."""
+        if self.journal is not None:
+            with self.lock:
+                self.journal.forget(frame.get("acked"))
+
+    def call(self, number: int, line: bytes) -> None:
+        """Writes a request that encode made."""
+        with self.shield, self.lock:
+            if self.journal is not None:
+                self.journal.call(number, line, not self._away)
+            self._write(line)
+
+    def answered(self, number: int) -> None:
+        """Takes note that a request is over."""
+        if self.journal is not None:
+            self.journal.calls.pop(number, None)
+
+    def leave(self, last: Frame | None = None) -> None:
+        """Writes nothing more, after last, until a new daemon is there."""
+        with self.shield, self.lock:
+            if last is not None:
+                self._write(encode(last))
+            self._away = True
+
+    def move(self, out: int, lines: list[bytes]) -> None:
+        """Takes another way from here on, and first sends lines on it. The caller holds the lock."""
+        os.dup2(out, self._out, inheritable=False)
+        os.set_blocking(self._out, False)
+        self._away = False
+        for line in lines:
+            self._write(line)
+
+    def _write(self, data: bytes) -> None:
+        if self._away:
+            return
+        try:
             sent = write(self._out, data)
-            while sent < len(data):
+        except BlockingIOError:
+            sent = 0
+        except BrokenPipeError:
+            self._lose()
+            return
+        while sent < len(data):
+            if self.journal is not None and self._moves():
+                self._away = True  # the rest of this frame, too, is for the new one
+                return
+            try:
                 sent += write(self._out, memoryview(data)[sent:])
+            except BlockingIOError:
+                pass
+            except BrokenPipeError:
+                self._lose()
+                return
+
+    def _lose(self) -> None:
+        if self.journal is None:
+            raise BrokenPipeError("the daemon is gone")
+        self._away = True
+
+    def _moves(self) -> bool:
+        """Waits until there is room, and reports whether a new daemon has come in meanwhile."""
+        return any(fd == self._door and event & select.POLLIN for fd, event in self._room.poll())
 
 
 class Reader:
@@ -127,6 +247,11 @@ class Reader:
         self._fd = fd
         self._buf = bytearray()
         self._seen = 0  # bytes of _buf that hold no newline
+
+    def reset(self) -> None:
+        """Forgets what has come of a frame, for another stream."""
+        self._buf.clear()
+        self._seen = 0
 
     def fill(self) -> bool:
         """Waits for bytes and reads them; False if there will be none."""

@@ -30,7 +30,7 @@ def _read(name: str) -> str:
 
 def modules() -> list[str]:
     """The harness's modules, each after those that it imports."""
-    names = sorted(n[:-3] for n in os.listdir(_HARNESS) if n.endswith(".py") and n != "boot.py")
+    names = sorted(n[:-3] for n in os.listdir(_HARNESS) if n.endswith(".py") and n not in ("boot.py", "relay.py"))
     needs = {n: set(re.findall(r"^from \.(\w+) import", _read(n + ".py"), re.M)) for n in names}
     for n in names:
         for group in re.findall(r"^from \. import (.+)$", _read(n + ".py"), re.M):
@@ -69,6 +69,11 @@ class Reply:
         return self.done.get("error") or {}
 
     @property
+    def kept(self) -> str:
+        """Where the whole output is, as the daemon tells if it cuts it."""
+        return str(self.done.get("kept", ""))
+
+    @property
     def notices(self) -> str:
         return "\n".join(self.done.get("notices") or [])
 
@@ -100,7 +105,14 @@ class Reply:
 class Harness:
     """One harness. Close it."""
 
-    def __init__(self, imports: list[str] | None = None, output: int = 1 << 20, tmp: str = "", files: str = "") -> None:
+    def __init__(
+        self,
+        imports: list[str] | None = None,
+        output: int = 1 << 20,
+        tmp: str = "",
+        files: str = "",
+        projects: str = "",
+    ) -> None:
         self.dir = tempfile.mkdtemp()
         env = {name: self.dir for name in ("HOME", "MPLCONFIGDIR")}
         env["TMPDIR"] = tmp or self.dir
@@ -122,7 +134,8 @@ class Harness:
         body = payload()
         self.write(b"foreign bytes\x01\x02bridged-boot NONCE %d\n" % len(body) + body)
         self.hello = self.read()
-        self.send({"t": "config", "imports": imports or [], "output": output, "files": files})
+        config: Frame = {"t": "config", "imports": imports or [], "output": output, "files": files}
+        self.send({**config, **({"projects": projects} if projects else {})})
         self.ready = self.read()
 
     def write(self, data: bytes) -> None:
@@ -152,9 +165,10 @@ class Harness:
                 return {}
             self._buf += data
 
-    def start(self, code: str, servers: list[Frame] | None = None) -> int:
+    def start(self, code: str, servers: list[Frame] | None = None, tokens: int = 0, data: bool = False) -> int:
         self.runs += 1
-        self.send({"t": "run", "run": self.runs, "code": code, "servers": servers or []})
+        frame = {"t": "run", "run": self.runs, "code": code, "servers": servers or [], "tokens": tokens, "data": data}
+        self.send(frame)
         return self.runs
 
     def finish(self, on: Callable[[Frame], object] = lambda f: None) -> Reply:
@@ -170,14 +184,17 @@ class Harness:
                 answer = self.answer(frame)
                 if answer is not None:
                     self.send({"t": "reply", "id": frame["id"], **answer})
+            if frame["t"] == "cancel":
+                canceled = {"code": "canceled", "message": "The call was canceled."}
+                self.send({"t": "reply", "id": frame["id"], "error": canceled})
             if frame["t"] == "done":
                 reply.done = frame
                 return reply
             if frame["t"] == "end":
                 reply.end = frame
 
-    def run(self, code: str, servers: list[Frame] | None = None) -> Reply:
-        self.start(code, servers)
+    def run(self, code: str, servers: list[Frame] | None = None, data: bool = False) -> Reply:
+        self.start(code, servers, data=data)
         return self.finish()
 
     def interrupted(self, code: str, again: float = 1.0, rounds: int = 3) -> Reply:

@@ -94,6 +94,11 @@ HINTS = {
         "import socket\nraise socket.gaierror(-3, 'Temporary failure in name resolution')",
         "no network",
     ),
+    "a copy of a memory": (
+        "raise PermissionError(13, 'Permission denied', '/projects/memory/k.json')",
+        "save_memory(key, value) changes a memory",
+    ),
+    "values in gather": ("import asyncio\nawait asyncio.gather(1, 2)", "runtime.load_memory_async"),
     "a read-only file system": ("raise OSError(30, 'Read-only file system')", "write to /workspace or /tmp"),
 }
 

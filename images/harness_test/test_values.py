@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from driver import Case, Harness
+
+
+def bare(value: str | None) -> str | None:
+    """The text of a value without the hint how to have it again."""
+    return value and re.sub(r"\n\(out\[\d+] is all of it\)$", "", value)
+
 
 VALUES = {
     "an expression": ("5", "5"),
@@ -60,6 +68,52 @@ VALUES = {
     "an even indent": ("\n    y = 3\n    y * 2\n", "6"),
     "a fence": ("```python\nz = 2\nz + 1\n```\n", "3"),
     "a fence without a language": ("```\n4\n```", "4"),
+}
+
+# Values that are wanted as data: the code, and the JSON, None if there is none.
+DATA = {
+    "records": ("[{'id': 1, 'n': 'é'}, {'id': 2, 'n': None}]", '[{"id":1,"n":"é"},{"id":2,"n":null}]'),
+    "a text": ("'a\\n\\x1b'", r'"a\n\u001b"'),
+    "a number": ("5.5", "5.5"),
+    "a truth": ("1 == 1", "true"),
+    "a large integer": ("2**200", str(2**200)),
+    "one that Python won't write": ("10**5000", None),
+    "tuples, sets and keys that are numbers": ("{1: (2, {3}), 'x': frozenset('a')}", '{"1":[2,[3]],"x":["a"]}'),
+    "a key twice": ("{1: 2, '1': 3}", None),
+    "a key that is a truth": ("{True: 1}", None),
+    "a key that is a tuple": ("{(1, 2): 3}", None),
+    "no number": ("[float('nan')]", None),
+    "a lone surrogate": (r"'\ud83d'", None),
+    "bytes": ("b'x'", None),
+    "a list in itself": ("l = []; l.append(l)\nl", None),
+    "a list that doubles a hundred times": ("l = []\nfor _ in range(100): l = [l, l]\nl", None),
+    "a long list": ("list(range(20001))", None),
+    "a long text": ("'x' * 300_000", None),
+    "long texts": ("['x' * 1000] * 300", None),
+    "a named tuple": ("import collections\ncollections.namedtuple('P', 'x y')(1, 2)", '{"x":1,"y":2}'),
+    "a tuple with a form of its own": ("import os\nos.stat('/')[:0], os.stat('/')", None),
+    "a text of a class of its own": ("class S(str): pass\nS('s')", None),
+    "counts, queues and defaults": (
+        "import collections as c\n[c.Counter('aab'), c.deque([1]), c.defaultdict(int, a=1)]",
+        '[{"a":2,"b":1},[1],{"a":1}]',
+    ),
+    "a dataclass, a date, a choice, a path": (
+        "import dataclasses, datetime, enum, pathlib\n"
+        "class E(enum.Enum): A = 'a'\n"
+        "@dataclasses.dataclass\nclass D:\n    on: datetime.date; e: E; p: pathlib.Path\n"
+        "D(datetime.date(2026, 1, 2), E.A, pathlib.Path('/x'))",
+        '{"on":"2026-01-02","e":"a","p":"/x"}',
+    ),
+    "an object": ("object()", None),
+    "a class": ("int", None),
+    "a function": ("len", None),
+    "a class that lies about itself": (
+        "class C:\n    @property\n    def __class__(s): 1/0\n    def __repr__(s): return 'C'\nC()",
+        None,
+    ),
+    "None is not shown": ("None", None),
+    "a semicolon hides it": ("[1];", None),
+    "printed is not the value": ("print([1])", None),
 }
 
 FAILING = {
@@ -158,7 +212,14 @@ class Values(Case):
         for name, (code, want) in VALUES.items():
             with self.subTest(name):
                 reply = self.shared.run(code)
-                self.assertEqual((reply.status, reply.value), ("ok", want), reply.error)
+                self.assertEqual((reply.status, bare(reply.value)), ("ok", want), reply.error)
+
+    def test_value_as_data(self) -> None:
+        for name, (code, want) in DATA.items():
+            with self.subTest(name):
+                reply = self.shared.run(code, data=True)
+                self.assertEqual((reply.status, reply.done.get("json")), ("ok", want), reply.error)
+        self.assertNotIn("json", self.shared.run("[1]").done)
 
     def test_failure_is_told_and_the_session_goes_on(self) -> None:
         for name, (code, kind, message) in FAILING.items():
@@ -194,7 +255,7 @@ class Values(Case):
         for name, (code, head, tail) in ABRIDGED.items():
             with self.subTest(name):
                 reply = self.shared.run(code)
-                value = reply.value or ""
+                value = bare(reply.value) or ""
                 self.assertEqual(reply.status, "ok", reply.error)
                 self.assertEqual((value[: len(head)], value[-len(tail) :]), (head, tail))
                 self.assertLess(len(value), 300_000 if "megabytes" in name else 9_000)

@@ -20,6 +20,7 @@ func TestCalls(t *testing.T) {
 			answers <- first(h.until("reply"))
 			h.line(`{"t":"cancel","id":1}`)
 			h.line(`{"t":"cancel","id":99}`)
+			answers <- first(h.until("reply")) // it has ended
 			h.line(`{"t":"rpc","id":2,"method":"big","params":{}}`)
 			answers <- first(h.until("reply"))
 			h.line(`{"t":"rpc","id":3,"method":"fail","params":{}}`)
@@ -43,7 +44,7 @@ func TestCalls(t *testing.T) {
 			t.Errorf("got %+v, want it ok", res)
 		}
 		<-canceled
-		for _, want := range []string{"bad_request", "too_large", "upstream"} {
+		for _, want := range []string{"bad_request", "canceled", "too_large", "upstream"} {
 			got := <-answers
 			if got.Error == nil || got.Error.Code != want {
 				t.Errorf("got answer %+v, want error %s", got, want)

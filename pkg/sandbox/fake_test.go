@@ -106,6 +106,7 @@ func (h *fakeHarness) line(format string, args ...any) {
 // A toHarness is any frame of the daemon's.
 type toHarness struct {
 	T, Code string
+	Told    map[string]string
 	Run, ID int64
 	Result  json.RawMessage
 	Error   *replyError
@@ -141,7 +142,8 @@ func (h *fakeHarness) done(run int64) {
 
 // interpreter is a polite harness whose language has these words: "sleep"
 // (until interrupted), "ignore" (interrupts), "die" (with code 7), "call" (an
-// rpc), "number" (of the run), and any other, which is its own value.
+// rpc), "number" (of the run), "told" (of "x"), and any other, which is its own
+// value.
 func interpreter(h *fakeHarness) int {
 	var id int64
 	for {
@@ -165,6 +167,8 @@ func interpreter(h *fakeHarness) int {
 			h.done(f.Run)
 		case "number":
 			h.line(`{"t":"done","run":%d,"status":"ok","value":"%d"}`, f.Run, f.Run)
+		case "told":
+			h.line(`{"t":"done","run":%d,"status":"ok","value":%q}`, f.Run, f.Told["x"])
 		default:
 			h.line(`{"t":"done","run":%d,"status":"ok","value":%q}`, f.Run, f.Code)
 		}

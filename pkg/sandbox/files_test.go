@@ -352,6 +352,7 @@ func TestASessionsFiles(t *testing.T) {
 			if _, err := s.Run(t.Context(), Request{Code: code}, nil); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // a sandbox's end may be told after its run has ended
 			if list := s.Files(); len(list) == 1 {
 				return list[0].URI
 			}
@@ -375,6 +376,7 @@ func TestASessionsFiles(t *testing.T) {
 			t.Errorf("a run that took its file along: got %+v, %v", res, err)
 		}
 		expectContains(t, "notices", strings.Join(res.Notices, "\n"), "gone with the sandbox (1): f.")
+		synctest.Wait()
 		run("publish")
 		if err := s.Reset(t.Context()); err != nil || s.Files() != nil {
 			t.Errorf("after a reset: %v, files %+v", err, s.Files())

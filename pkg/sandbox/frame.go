@@ -102,6 +102,9 @@ type inFrame struct {
 	Params     json.RawMessage            `json:"params"`
 	Status     string                     `json:"status"`
 	Value      string                     `json:"value"`
+	Whole      string                     `json:"whole"`
+	Kept       string                     `json:"kept"`
+	JSON       string                     `json:"json"`
 	Error      *PyError                   `json:"error"`
 	Notices    []string                   `json:"notices"`
 	Code       *int                       `json:"code"`
@@ -112,6 +115,20 @@ type inFrame struct {
 	Size       int64                      `json:"size"`
 	Stamp      string                     `json:"stamp"`
 	Why        string                     `json:"why"`
+	Again      bool                       `json:"again"`
+	Key        string                     `json:"key"`
+	Keys       []string                   `json:"keys"`
+	Age        float64                    `json:"age"`
+	Lost       bool                       `json:"lost"`
+	Files      []inFile                   `json:"files"`
+}
+
+// An inFile is a file that was published before we came.
+type inFile struct {
+	File int64  `json:"file"`
+	Name string `json:"name"`
+	MIME string `json:"mime"`
+	Size int64  `json:"size"`
 }
 
 // A part is a piece of output, [stream, text] on the wire.
@@ -160,12 +177,26 @@ type (
 		Files       string   `json:"files,omitempty"`
 		LimitMemory int64    `json:"limit_memory,omitempty"`
 		LimitPids   int64    `json:"limit_pids,omitempty"`
+		Grace       int64    `json:"grace,omitempty"`
 	}
 	runFrame struct {
 		T       string   `json:"t"`
 		Run     int64    `json:"run"`
 		Code    string   `json:"code"`
 		Servers []Server `json:"servers,omitempty"`
+		Tokens  int      `json:"tokens,omitempty"`
+		Data    bool     `json:"data,omitempty"`
+		Key     string   `json:"key,omitempty"`
+		Acked   int64    `json:"acked,omitempty"`
+
+		Told map[string]json.RawMessage `json:"told,omitempty"`
+	}
+	pingFrame struct {
+		T     string `json:"t"`
+		Acked int64  `json:"acked,omitempty"`
+	}
+	leaveFrame struct {
+		T string `json:"t"`
 	}
 	interruptFrame struct {
 		T   string `json:"t"`

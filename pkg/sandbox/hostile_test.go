@@ -300,3 +300,31 @@ func TestHarnessThatReadsNothingIsKilled(t *testing.T) {
 		expectContains(t, "cause", s.Cause(), "it did not read its input")
 	})
 }
+
+// What a sandbox says of a value as JSON is taken only if it is JSON, of a
+// bounded size, and may be of any value but is never looked at.
+func TestHostileHarnessForgesData(t *testing.T) {
+	for _, tt := range []struct{ name, json, want string }{
+		{"JSON", `{"a":[1]}`, `{"a":[1]}`},
+		{"no JSON", `{"a":`, ""},
+		{"nothing", "", ""},
+		{"two values", "1 2", ""},
+		{"much", `"` + strings.Repeat("x", maxData) + `"`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := launchFake(t, func(h *fakeHarness) int {
+					if f, ok := h.until("run"); ok {
+						h.line(`{"t":"done","run":%d,"status":"ok","value":"v","json":%q}`, f.Run, tt.json)
+					}
+					h.until("nothing")
+					return 3
+				})
+				res := s.Run(t.Context(), Request{Code: "v", Timeout: time.Second, Data: true}, nil)
+				if string(res.Data) != tt.want || res.Value != "v" {
+					t.Errorf("got %.40s for %s, want %.40s", res.Data, res.Value, tt.want)
+				}
+			})
+		})
+	}
+}

@@ -51,18 +51,19 @@ func (s *Session) lastUse() time.Time {
 
 // yield takes the sandbox of a session that does not use it, which the caller
 // must Release. The next run tells why. Nil if there is none or it is in use.
-func (s *Session) yield(why string) *Sandbox {
+func (s *Session) yield(reason Reason, why string) *Sandbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.users > 0 {
 		return nil
 	}
-	return s.yieldLocked(why)
+	return s.yieldLocked(reason, why)
 }
 
-func (s *Session) yieldLocked(why string) *Sandbox {
+func (s *Session) yieldLocked(reason Reason, why string) *Sandbox {
 	sb := s.sandbox
 	if sb != nil {
+		sb.closing(reason)
 		s.sandbox, s.lost = nil, why
 	}
 	return sb
@@ -81,12 +82,14 @@ func (s *Session) tend(now time.Time) time.Duration {
 		return 0
 	case s.users > 0:
 		return p.patience()
+	case sb.reaching():
+		return p.patience()
 	case sb.Cause() != "":
-		s.yieldLocked(sb.Cause())
+		s.yieldLocked("", sb.Cause())
 		p.done.Go(func() { p.Release(sb) })
 		return 0
 	case p.opts.SessionIdle > 0 && idle >= p.opts.SessionIdle:
-		s.yieldLocked(fmt.Sprintf("the session was idle for %s, the limit (run.session_idle)", Brief(p.opts.SessionIdle)))
+		s.yieldLocked(ReasonIdle, fmt.Sprintf("the session was idle for %s, the limit (run.session_idle)", Brief(p.opts.SessionIdle)))
 		p.done.Go(func() { p.Release(sb) })
 		return 0
 	}

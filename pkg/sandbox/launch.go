@@ -30,6 +30,9 @@ const (
 	// ready in about a second; past this the sandbox is dead, not slow.
 	startTimeout = 60 * time.Second
 
+	// ProtocolVersion is that of the frames between daemon and sandbox.
+	ProtocolVersion = 1
+
 	// exitTimeout bounds the wait for the engine to say how a container
 	// ended once its stream has.
 	exitTimeout = 3 * time.Second
@@ -57,6 +60,12 @@ type Options struct {
 	Output  int      // bytes a run may print before the middle is cut; 0 means 64 KiB
 	Logger  zerolog.Logger
 
+	// Grace is how long a sandbox waits for another daemon when its own is gone,
+	// before it ends itself; see [Adopt]. 0 has it end with its daemon's stream.
+	// Relay is the program by which a daemon comes in.
+	Grace time.Duration
+	Relay string
+
 	// Others is how many sandboxes may run beside this one. Where an engine
 	// sets no limit of processes, the kernel counts those of all sandboxes of
 	// a user together (RLIMIT_NPROC, setrlimit(2)), and this one must not find
@@ -66,6 +75,9 @@ type Options struct {
 	// Abandon is told about each container that could not be removed, so that
 	// it can be once the engine is back. It must not block; nil drops them.
 	Abandon func(runtime.ID)
+
+	// Traffic counts what goes to and fro; nil is nobody.
+	Traffic *Traffic
 
 	// attest stands in for the comparison with the Spec in tests, whose
 	// sandboxes are not in containers.
@@ -79,15 +91,9 @@ type Options struct {
 func Launch(ctx context.Context, engine runtime.Engine, o Options) (*Sandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	s := &Sandbox{
-		orphans: NewRecord(maxOrphanOutput),
-		ID:      randomHex(8), engine: engine, abandon: o.Abandon, Created: time.Now(),
-		out: make(chan []byte, writeQueue), ended: make(chan struct{}), removed: make(chan struct{}), freezing: make(chan struct{}, 1),
-	}
-	s.log = o.Logger.With().Str("sandbox", s.ID).Logger()
+	s := newSandbox(engine, o, randomHex(8), newTicket(o, cmp.Or(o.handle, randomHex(16))))
+	s.Created = time.Now()
 	s.spec = launchSpec(o, s.ID)
-	s.calls = newCalls(s)
-	s.files = newFiles(s, cmp.Or(o.handle, randomHex(16)))
 	if err := s.create(ctx); err != nil {
 		return nil, fmt.Errorf("launching sandbox: %w", err)
 	}
@@ -98,6 +104,20 @@ func Launch(ctx context.Context, engine runtime.Engine, o Options) (*Sandbox, er
 	}
 	s.done.Go(s.read)
 	return s, nil
+}
+
+// newSandbox is a Sandbox without a container.
+func newSandbox(engine runtime.Engine, o Options, id string, t Ticket) *Sandbox {
+	s := &Sandbox{
+		orphans: NewRecord(maxOrphanOutput),
+		ID:      id, engine: engine, abandon: o.Abandon, traffic: o.Traffic, ticket: t,
+		out: make(chan []byte, writeQueue), ended: make(chan struct{}), removed: make(chan struct{}), freezing: make(chan struct{}, 1),
+		letGo: make(chan struct{}, 1), written: make(chan struct{}),
+	}
+	s.log = o.Logger.With().Str("sandbox", s.ID).Logger()
+	s.calls = newCalls(s)
+	s.files = newFiles(s, t.Handle)
+	return s
 }
 
 // launchSpec completes the Spec with what every sandbox has.
@@ -162,7 +182,7 @@ func (s *Sandbox) boot(ctx context.Context, o Options) error {
 	stop := context.AfterFunc(ctx, func() { s.stream.Close() })
 	defer stop()
 	nonce := randomHex(16)
-	header := fmt.Sprintf("bridged-boot %s %d\n", nonce, len(o.Payload))
+	header := fmt.Sprintf("bridged-boot %s %d%s\n", nonce, len(o.Payload), s.ticket.words())
 	s.done.Go(s.write)
 	s.out <- append([]byte(header), o.Payload...)
 	hello, err := s.hello(nonce)
@@ -253,8 +273,8 @@ func (s *Sandbox) noteForeign(b []byte) {
 
 // check attests the sandbox and returns its configuration.
 func (s *Sandbox) check(hello inFrame, o Options) (configFrame, error) {
-	if hello.Protocol != 1 {
-		return configFrame{}, fmt.Errorf("harness speaks protocol %d, want 1", hello.Protocol)
+	if hello.Protocol != ProtocolVersion {
+		return configFrame{}, fmt.Errorf("harness speaks protocol %d, want %d", hello.Protocol, ProtocolVersion)
 	}
 	verify := o.attest
 	if verify == nil {
@@ -265,7 +285,7 @@ func (s *Sandbox) check(hello inFrame, o Options) (configFrame, error) {
 		return configFrame{}, err
 	}
 	s.Python, s.Posture, s.Degraded = head([]byte(hello.Python)), hello.Posture, degraded
-	c := configFrame{T: "config", Imports: o.Imports, Output: o.Output, Files: s.files.base}
+	c := configFrame{T: "config", Imports: o.Imports, Output: o.Output, Files: s.files.base, Grace: s.ticket.Grace}
 	if c.Output == 0 {
 		c.Output = defaultOutput
 	}

@@ -25,9 +25,12 @@ func TestHostileHarnessBeforeReady(t *testing.T) {
 			h.line(`{"t":"ready"}`)
 		}, ""},
 		{"a multiplexed stream", func(h *fakeHarness) {
-			for _, frame := range []string{`{"t":"hello","nonce":"` + h.nonce + `","protocol":1,"posture":{}}`, `{"t":"ready"}`} {
+			framed := func(frame string) {
 				_, _ = io.WriteString(h.out, "\x01\x00\x00\x00\x00\x00\x00"+string(rune(len(frame)+1))+frame+"\n")
 			}
+			framed(`{"t":"hello","nonce":"` + h.nonce + `","protocol":1,"posture":{}}`)
+			h.frame() // config: the end of a harness that has not read it is another story
+			framed(`{"t":"ready"}`)
 		}, "EOF"},
 		{"another nonce", func(h *fakeHarness) {
 			h.nonce = "0123"

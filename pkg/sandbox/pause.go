@@ -58,17 +58,21 @@ func (s *Sandbox) resume(ctx context.Context) error {
 	return nil
 }
 
-// thaw ends a pause that is not ours, and reports whether there was one.
-func (s *Sandbox) thaw() bool {
+// thaw ends a pause that is not ours, and reports whether there was one. The
+// error says that the engine did not answer, so that nobody knows.
+func (s *Sandbox) thaw() (bool, error) {
 	s.freezing <- struct{}{}
 	defer func() { <-s.freezing }()
 	ctx, cancel := context.WithTimeout(context.Background(), thawTimeout)
 	defer cancel()
-	err := s.engine.Unpause(ctx, s.container) // refused if it is not paused
+	err := s.engine.Unpause(ctx, s.container)
+	if _, refused := errors.AsType[*runtime.EngineError](err); refused { // it is not paused
+		return false, nil
+	}
 	if err == nil {
 		s.log.Warn().Msg("resume sandbox that was paused from outside")
 	}
-	return err == nil
+	return err == nil, err
 }
 
 func (s *Sandbox) isFrozen() bool {
@@ -95,7 +99,10 @@ func (s *Sandbox) setFrozen(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = on
+	kind := EventPaused
 	if !on {
 		s.resumed = time.Now()
+		kind = EventResumed
 	}
+	s.tellLocked(Event{Kind: kind})
 }

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/bridged/bridged/pkg/tracing"
 )
 
 // Conditions that callers test.
@@ -41,8 +44,20 @@ type PoolOptions struct {
 	Memory func() int64
 	Each   int64
 
+	// Wait is how long a session may wait for a sandbox when code runs in all that
+	// may be; 0 means not at all. Agents take turns then, see [SessionOptions].
+	Wait time.Duration
+
+	// Rejoin reaches a sandbox again whose connection the engine has ended, as
+	// [Adopt] does; nil is that a session is lost then.
+	Rejoin func(ctx context.Context, t Ticket) (*Sandbox, error)
+
 	SessionIdle time.Duration // a session's sandbox is ended after this time without use; 0 means never
 	PauseAfter  time.Duration // and is paused after this time; 0 means never
+
+	// Watch is told what becomes of the sandboxes. It may be called with locks
+	// held: it must not block, nor call the pool. Nil is nobody.
+	Watch func(Event)
 
 	Logger zerolog.Logger // the zero value writes to nowhere
 }
@@ -56,6 +71,9 @@ type Pool struct {
 	wake   chan struct{} // holds one token when the filler has something to do
 	look   chan struct{} // holds one token when the tender has something to look after
 	done   sync.WaitGroup
+
+	seekers atomic.Int64 // callers of Lease
+	line    line         // those of them who wait
 
 	mu       sync.Mutex // guards the fields below
 	warm     []*Sandbox
@@ -77,6 +95,7 @@ type PoolStatus struct {
 	Target, Max            int    // Max is what the memory allows, too
 	Limit                  string // in words: how many there may be, and what says so
 	Warm, Leased, Creating int
+	Waiting                int      // callers of Lease that wait for a sandbox
 	Failures               int      // launches failed in a row
 	LastError              string   // of the last launch, "" if it worked
 	Degraded               []string // limits that the engine does not set itself
@@ -104,25 +123,59 @@ func NewPool(launch LaunchFunc, o PoolOptions) *Pool {
 // Lease returns a sandbox for the caller's sole use, a warm one if there is
 // one. When there are as many as may be, the idle session that was unused for
 // longest loses its own. The caller must Release it.
-func (p *Pool) Lease(ctx context.Context) (*Sandbox, error) {
+func (p *Pool) Lease(ctx context.Context) (*Sandbox, error) { return p.leaseFor(ctx, "") }
+
+// leaseFor is Lease for one of an owner's sessions.
+func (p *Pool) leaseFor(ctx context.Context, owner string) (*Sandbox, error) {
+	began := time.Now()
+	p.seekers.Add(1)
+	lease := p.lease
+	if p.opts.Wait > 0 {
+		lease = func(ctx context.Context) (*Sandbox, error) { return p.lineUp(ctx, owner) }
+	}
+	s, err := lease(ctx)
+	p.seekers.Add(-1)
+	if err == nil {
+		p.tell(Event{Kind: EventLeased, Sandbox: s.ID, Took: time.Since(began)})
+	}
+	return s, err
+}
+
+// lease waits for nobody.
+func (p *Pool) lease(ctx context.Context) (*Sandbox, error) {
 	for {
-		s, full, err := p.takeWarm()
-		poke(p.wake)
+		s, full, err := p.seek(ctx, func() {})
 		switch {
-		case s != nil || err != nil:
-			return s, err
 		case full == nil:
-			return p.make(ctx, false)
+			return s, err
 		case full.filled != nil: // a warm one is about to be ready
 			select {
 			case <-full.filled:
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
-		case !p.evict(full.limit):
-			return nil, fmt.Errorf("%w: %s, and code runs in all of them. Wait for some of it to end, end a session that is not needed, or raise the limit", ErrPoolFull, full.limit)
+		case !p.evict(full.limit, 0):
+			return nil, fullError(full.limit)
 		}
 	}
+}
+
+// seek takes a warm sandbox, or makes one if there is room for it, before which
+// it calls room. Else it returns what is full.
+func (p *Pool) seek(ctx context.Context, room func()) (*Sandbox, *full, error) {
+	s, full, err := p.takeWarm()
+	poke(p.wake)
+	switch {
+	case err != nil || full != nil:
+		return nil, full, err
+	case s != nil:
+		tracing.Current(ctx).Text(tracing.Source, "warm")
+		return s, nil, nil
+	}
+	room()
+	tracing.Current(ctx).Text(tracing.Source, "cold")
+	s, err = p.make(ctx, false)
+	return s, nil, err
 }
 
 // A full says that no sandbox can be made now.
@@ -187,7 +240,12 @@ func (p *Pool) make(ctx context.Context, warm bool) (*Sandbox, error) {
 	defer cancel()
 	stop := context.AfterFunc(p.ctx, cancel)
 	defer stop()
+	began := time.Now()
 	s, err := p.launch(ctx)
+	if err == nil {
+		s.watch = p.tell
+		p.tell(Event{Kind: EventMade, Sandbox: s.ID, Took: time.Since(began)})
+	}
 	p.mu.Lock()
 	p.creating--
 	if warm {
@@ -207,6 +265,7 @@ func (p *Pool) make(ctx context.Context, warm bool) (*Sandbox, error) {
 	case err != nil && ctx.Err() == nil:
 		p.failures++
 		p.lastErr = err
+		p.tell(Event{Kind: EventFailed, Took: time.Since(began), Failures: p.failures, Err: err})
 	}
 	p.mu.Unlock()
 	if closed && s != nil {
@@ -335,6 +394,13 @@ func (p *Pool) retry() {
 	p.mu.Unlock()
 }
 
+// Used reports whether there is a sandbox, or is about to be.
+func (p *Pool) Used() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.warm)+len(p.leased)+p.creating > 0
+}
+
 // Status returns a snapshot.
 func (p *Pool) Status() PoolStatus {
 	p.mu.Lock()
@@ -343,6 +409,7 @@ func (p *Pool) Status() PoolStatus {
 	st := PoolStatus{
 		Target: p.opts.Warm, Max: most, Limit: words,
 		Warm: len(p.warm), Leased: len(p.leased), Creating: p.creating, Failures: p.failures,
+		Waiting:   int(p.seekers.Load()),
 		Sandboxes: p.sandboxesLocked(),
 	}
 	if p.lastErr != nil {

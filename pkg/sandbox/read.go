@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/bridged/bridged/pkg/runtime"
 )
 
 const (
@@ -66,10 +68,12 @@ func (s *Sandbox) read() {
 		}
 		limit.take(len(line))
 		s.heard.Add(1)
+		s.traffic.receive(len(line))
 		f, perr := parseFrame(line)
 		if err != nil || perr != nil {
+			s.traffic.refuse()
 			if junk++; junk == maxJunk {
-				s.kill("protocol error: it sent too many lines that are no messages of its harness")
+				s.kill(ReasonProtocol, "protocol error: it sent too many lines that are no messages of its harness")
 			}
 			continue
 		}
@@ -92,6 +96,8 @@ func (s *Sandbox) take(f inFrame) {
 		s.takeFile(f)
 	case "chunk":
 		s.files.answer(f)
+	case "left":
+		poke(s.letGo)
 	case "end":
 		s.mu.Lock()
 		s.end = &f
@@ -104,6 +110,9 @@ func (s *Sandbox) takeResult(f inFrame) {
 	s.mu.Lock()
 	r := s.run
 	mine := r != nil && f.Run == r.id
+	if f.T == "done" && f.Run == s.chased {
+		s.chased = 0
+	}
 	if mine && f.T == "done" {
 		s.run = nil // what is printed from here on is the next run's to show
 	}
@@ -151,10 +160,13 @@ func (s *Sandbox) finish(err error) {
 	end := s.end
 	s.mu.Unlock()
 	if !known {
-		cause := s.diagnose(end, err)
+		cause, reason, may := s.diagnose(end, err)
 		s.mu.Lock()
 		if s.cause == "" {
-			s.cause = cause
+			s.cause, s.reason = cause, reason
+			if may && s.attended && !s.left {
+				s.cut = &cut{over: make(chan struct{})}
+			}
 		}
 		s.mu.Unlock()
 	}
@@ -173,32 +185,50 @@ func (s *Sandbox) endOnce() {
 	}
 }
 
-// diagnose says in words why the harness is gone.
-func (s *Sandbox) diagnose(end *inFrame, err error) string {
-	limit := fmt.Sprintf("it used more than its %d MiB of memory and was killed", s.spec.MemoryBytes>>20)
-	switch {
-	case end != nil && end.OOM > 0 && end.Signal == "SIGKILL": // a child's death alone ends nothing
-		return limit
-	case end != nil && end.Why != "":
-		return fmt.Sprintf("the code broke the program that runs it (%s); it may have closed files that are not its own", printable(end.Why))
-	case end != nil && end.Signal != "":
-		return fmt.Sprintf("Python was ended by %s", printable(end.Signal))
-	case end != nil && end.Code != nil:
-		return fmt.Sprintf("Python ended with exit code %d", *end.Code)
+// diagnose says in words, and in one, why the harness is gone, and whether its
+// container may live all the same.
+func (s *Sandbox) diagnose(end *inFrame, err error) (cause string, reason Reason, may bool) {
+	if end != nil {
+		if cause, reason = s.diagnoseEnd(end); cause != "" {
+			return cause, reason, false
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
 	defer cancel()
 	exit, werr := s.engine.Wait(ctx, s.container)
+	may = end == nil && werr != nil && !errors.Is(werr, runtime.ErrNoContainer)
 	switch {
 	case werr == nil && exit.OOM:
-		return limit
+		return s.overMemory(), ReasonMemory, may
 	case werr == nil:
-		return fmt.Sprintf("its container was stopped from outside (exit code %d)", exit.Code)
+		return fmt.Sprintf("its container was stopped from outside (exit code %d)", exit.Code), ReasonOutside, may
+	case errors.Is(werr, runtime.ErrUnreachable):
+		return "the container engine went away", ReasonOutside, may
+	case errors.Is(err, io.EOF) && errors.Is(werr, context.DeadlineExceeded):
+		return "its container was restarted from outside, or the container engine was", ReasonOutside, may
 	case !errors.Is(err, io.EOF):
-		return fmt.Sprintf("the connection to its container broke: %v", err)
-	default:
-		return fmt.Sprintf("its container is gone: %v", werr)
+		return fmt.Sprintf("the connection to its container broke: %v", err), ReasonOutside, may
 	}
+	return fmt.Sprintf("its container is gone: %v", werr), ReasonOutside, may
+}
+
+func (s *Sandbox) overMemory() string {
+	return fmt.Sprintf("it used more than its %d MiB of memory and was killed", s.spec.MemoryBytes>>20)
+}
+
+// diagnoseEnd is diagnose for what the harness itself has told.
+func (s *Sandbox) diagnoseEnd(end *inFrame) (string, Reason) {
+	switch {
+	case end.OOM > 0 && end.Signal == "SIGKILL": // a child's death alone ends nothing
+		return s.overMemory(), ReasonMemory
+	case end.Why != "":
+		return fmt.Sprintf("the code broke the program that runs it (%s); it may have closed files that are not its own", printable(end.Why)), ReasonDied
+	case end.Signal != "":
+		return fmt.Sprintf("Python was ended by %s", printable(end.Signal)), ReasonDied
+	case end.Code != nil:
+		return fmt.Sprintf("Python ended with exit code %d", *end.Code), ReasonDied
+	}
+	return "", ""
 }
 
 // maxWord bounds a word from the sandbox in a sentence, in characters.

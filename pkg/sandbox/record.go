@@ -1,6 +1,9 @@
 package sandbox
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 const (
 	// pieceCost is what a piece of output costs besides its text, in bytes.
@@ -100,6 +103,9 @@ func (r *Record) retract(o Output) {
 	r.head, o.Back = Retract(r.head, o)
 	r.headSize -= int(want - o.Back)
 }
+
+// all returns what there is, for reading only.
+func (r *Record) all() []Output { return slices.Concat(r.head, r.tail) }
 
 // Take returns what there is and empties the record.
 func (r *Record) Take() []Output {

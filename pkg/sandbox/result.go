@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 )
@@ -10,6 +11,24 @@ type Request struct {
 	Code    string
 	Timeout time.Duration // of the run itself, queueing not counted; 0 means the session's default
 	Servers []Server      // what the code may reach from now on
+	Data    bool          // the value is wanted as JSON too
+
+	// Waited returns for how long the code has waited for people by now, which
+	// Timeout does not count, up to half an hour; nil is never.
+	Waited func() time.Duration
+
+	// Tokens is what the result may cost whoever reads it, so that values are
+	// formatted to about that size; 0 leaves it to the sandbox.
+	Tokens int
+
+	// Key names the call in its session, in at most 256 bytes. A key that the
+	// sandbox has seen never runs again: after an adoption, Run with the key of an
+	// unfinished run waits for that and returns its result. The sandbox keeps the
+	// result, for another daemon that may come, until [Session.Ack]; without a key
+	// until Run has returned.
+	Key string
+
+	tell func(anew bool) map[string]json.RawMessage // of the session, see SessionOptions
 }
 
 // A Server names an upstream MCP server to the code: Name as its owner wrote
@@ -116,9 +135,16 @@ type PyError struct {
 
 // A Result is what a run came to.
 type Result struct {
-	Status    Status
-	Output    []Output // stdout and stderr, interleaved as written
-	Value     string   // text of the last expression's value; "" if it has none
+	Status Status
+	Output []Output // stdout and stderr, interleaved as written
+	Value  string   // text of the last expression's value; "" if it has none
+	Whole  string   // an expression that gives that value again; "" if none is known
+	Kept   string   // where all of Output is, a sentence; "" if nowhere
+
+	// Data is the value as JSON, if the request asked for it and the value is
+	// data and small; at most 256 KiB. Nothing in it was looked at.
+	Data json.RawMessage
+
 	Rich      []Rich
 	Files     []File   // published since the last result
 	Error     *PyError // set when Status is StatusError, and on interrupts if known
@@ -127,4 +153,6 @@ type Result struct {
 	StateLost string   // why variables are gone from the next call on; "" if they are kept
 	Cut       int64    // bytes of output left out of Output, in all
 	Duration  time.Duration
+
+	unstopped bool // it goes on, since the engine does not answer
 }

@@ -2,10 +2,19 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
+)
+
+const (
+	// maxWaited bounds the time for which a run may wait for people beyond its
+	// time limit, and waitedStep is how exactly that is looked at.
+	maxWaited  = 30 * time.Minute
+	waitedStep = 50 * time.Millisecond
 )
 
 const (
@@ -28,11 +37,17 @@ const (
 	maxPictures  = 64
 	maxText      = 1 << 20
 	maxNotices   = 16
+	maxHint      = 400       // bytes of what the sandbox says of where the rest is
+	maxData      = 256 << 10 // bytes of a value as JSON
+	maxOpen      = 64        // runs whose results were not acknowledged; an older one is taken to be
 )
 
 // A run is one piece of code under way.
 type run struct {
 	id       int64
+	key      string
+	began    time.Time
+	lost     bool // it ended before we came, and its result was not kept
 	onOutput func(Output)
 	done     chan struct{} // closed after the done frame
 	screens  screens       // of the goroutine that reads the sandbox's frames
@@ -97,6 +112,10 @@ func (r *run) take(f inFrame) {
 	r.ended = true
 	r.res.Status = Status(f.Status)
 	r.res.Value = clip(Clean(f.Value))
+	r.res.Whole, r.res.Kept = prefix(Clean(f.Whole), maxHint), prefix(Clean(f.Kept), maxHint)
+	if len(f.JSON) <= maxData && json.Valid([]byte(f.JSON)) {
+		r.res.Data = json.RawMessage(f.JSON)
+	}
 	r.res.Error = clipError(f.Error)
 	for _, n := range f.Notices[:min(len(f.Notices), maxNotices)] {
 		r.res.Notices = append(r.res.Notices, clip(Clean(n)))
@@ -108,9 +127,13 @@ func (r *run) take(f inFrame) {
 // may be nil, gets output as it comes and must not block. Run never returns
 // early: when ctx ends the code is interrupted, and killed if it goes on.
 func (s *Sandbox) Run(ctx context.Context, req Request, onOutput func(Output)) Result {
-	began := time.Now()
-	r := s.begin(onOutput)
-	err := s.send(runFrame{T: "run", Run: r.id, Code: req.Code, Servers: req.Servers})
+	r, acked := s.begin(req.Key, onOutput)
+	defer s.acknowledge(r.id) // one with a key is acknowledged by that
+	f := runFrame{T: "run", Run: r.id, Code: req.Code, Servers: req.Servers, Tokens: req.Tokens, Data: req.Data, Key: req.Key, Acked: acked}
+	if req.tell != nil {
+		f.Told = req.tell(r.id == 1)
+	}
+	err := s.send(f)
 	if err != nil {
 		s.mu.Lock()
 		s.run = nil
@@ -121,28 +144,37 @@ func (s *Sandbox) Run(ctx context.Context, req Request, onOutput func(Output)) R
 			return Result{Status: StatusError, Error: &PyError{Type: "ValueError", Message: err.Error(), Traceback: err.Error()}}
 		}
 	}
-	stopped := s.await(ctx, r, req.Timeout)
+	stopped := s.await(ctx, r, req)
 	res := s.conclude(r, stopped)
-	res.Duration = time.Since(began)
+	res.Duration = time.Since(r.began)
 	return res
 }
 
 // begin makes a run the one at hand. It gets what was printed since the last.
-func (s *Sandbox) begin(onOutput func(Output)) *run {
+// acked is the number up to which all runs are acknowledged.
+func (s *Sandbox) begin(key string, onOutput func(Output)) (r *run, acked int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	acked = s.ackedLocked()
 	s.runs++
-	r := &run{id: s.runs, onOutput: onOutput, done: make(chan struct{}), output: NewRecord(maxRunOutput)}
+	if s.ticket.Door != "" {
+		s.open = slices.DeleteFunc(s.open, func(b begun) bool { return b.key == "" }) // they are over
+		s.open = append(s.open, begun{s.runs, key})
+		s.open = s.open[max(0, len(s.open)-maxOpen):]
+	} else {
+		acked = 0 // nothing is kept
+	}
+	r = &run{id: s.runs, key: key, began: time.Now(), onOutput: onOutput, done: make(chan struct{}), output: NewRecord(maxRunOutput)}
 	r.inherit(s.orphans.Take())
 	r.res.Files, s.lateFiles = s.lateFiles, nil
 	s.run = r
-	return r
+	return r, acked
 }
 
 // await waits for the end of a run. It returns the status that stopped it, ""
 // if it ended by itself.
-func (s *Sandbox) await(ctx context.Context, r *run, timeout time.Duration) Status {
-	timer := time.NewTimer(timeout)
+func (s *Sandbox) await(ctx context.Context, r *run, req Request) Status {
+	timer := time.NewTimer(max(0, req.Timeout-time.Since(r.began)))
 	defer timer.Stop()
 	probe := time.NewTimer(probeAfter)
 	defer probe.Stop()
@@ -158,23 +190,36 @@ func (s *Sandbox) await(ctx context.Context, r *run, timeout time.Duration) Stat
 		case <-ctx.Done():
 			return s.interrupt(r, StatusInterrupted, "the caller canceled it")
 		case <-timer.C:
-			return s.interrupt(r, StatusTimeout, fmt.Sprintf("its time limit of %s", timeout))
+			if rest := req.rest(time.Since(r.began)); rest > 0 {
+				timer.Reset(max(rest, waitedStep))
+				continue
+			}
+			return s.interrupt(r, StatusTimeout, fmt.Sprintf("its time limit of %s", req.Timeout))
 		case <-probe.C:
 			if s.heard.Load() == heard {
-				probes.Go(func() { s.thawFor(r, "before it could run this code") })
+				probes.Go(func() { _, _ = s.thawFor(r, "before it could run this code") }) // the run's limit tells of an engine that hangs
 			}
 		}
 	}
 }
 
-// thawFor resumes a container that somebody else has paused, and has the run
-// tell. It reports whether it was so.
-func (s *Sandbox) thawFor(r *run, when string) bool {
-	if !s.thaw() {
-		return false
+// rest returns what is left of the time limit after so long, without the time in
+// which the code waited for a person.
+func (r Request) rest(after time.Duration) time.Duration {
+	if r.Waited == nil {
+		return 0
 	}
-	r.note(fmt.Sprintf("The sandbox's container was paused from outside %s, and has been resumed.", when))
-	return true
+	return r.Timeout - (after - min(r.Waited(), maxWaited))
+}
+
+// thawFor resumes a container that somebody else has paused, and has the run
+// tell. It reports whether it was so; the error is that of [Sandbox.thaw].
+func (s *Sandbox) thawFor(r *run, when string) (bool, error) {
+	thawed, err := s.thaw()
+	if thawed {
+		r.note(fmt.Sprintf("The sandbox's container was paused from outside %s, and has been resumed.", when))
+	}
+	return thawed, err
 }
 
 // note adds a notice to the result.
@@ -187,7 +232,8 @@ func (r *run) note(text string) {
 }
 
 // interrupt stops a run by a ladder: KeyboardInterrupt, the same again, kill.
-// It returns status, or "" if the run has ended by itself meanwhile.
+// It returns status, or "" if the run has ended by itself meanwhile. An engine
+// that hangs passes nothing on and kills nothing: the run is left to chase then.
 func (s *Sandbox) interrupt(r *run, status Status, why string) Status {
 	select {
 	case <-r.done: // at the same moment
@@ -197,13 +243,17 @@ func (s *Sandbox) interrupt(r *run, status Status, why string) Status {
 	if s.nudgeFor(r, interruptAgain) {
 		return status
 	}
-	if s.thawFor(r, "while the code ran") && s.nudgeFor(r, interruptAgain) { // it saw nothing of the first
+	thawed, silent := s.thawFor(r, "while the code ran")
+	if thawed && s.nudgeFor(r, interruptAgain) { // it saw nothing of the first
+		return status
+	}
+	if silent != nil && s.postpone(r, silent) {
 		return status
 	}
 	if s.nudgeFor(r, interruptGrace-interruptAgain) {
 		return status
 	}
-	s.kill(fmt.Sprintf("the code did not stop within %s of being interrupted (%s), so its interpreter was killed", interruptGrace, why))
+	s.kill(ReasonStuck, fmt.Sprintf("the code did not stop within %s of being interrupted (%s), so its interpreter was killed", interruptGrace, why))
 	<-s.ended
 	return status
 }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -45,6 +46,8 @@ type Sandbox struct {
 	log       zerolog.Logger
 	spec      runtime.Spec
 	abandon   func(runtime.ID)
+	traffic   *Traffic
+	watch     func(Event) // set before others have the sandbox; nil is nobody
 	stderr    tailBuffer
 	reader    *frameReader
 	out       chan []byte
@@ -56,6 +59,9 @@ type Sandbox struct {
 	heard     atomic.Int64  // frames that came
 	freezing  chan struct{} // holds a token while the engine pauses or resumes it
 	screens   screens       // of what background code prints; for the reading goroutine
+	ticket    Ticket        // what Ticket adds to the fields above is missing in it
+	written   chan struct{} // closed when all is written that Leave waits for
+	letGo     chan struct{} // gets a token when the harness says that it will wait for another daemon
 
 	mu        sync.Mutex // guards the fields below
 	run       *run
@@ -64,9 +70,17 @@ type Sandbox struct {
 	lateFiles []File   // published between runs
 	end       *inFrame // the harness's last frame
 	cause     string   // why it ended
+	reason    Reason   // the same in a word
 	closed    bool
+	left      bool      // it lives on without us
 	frozen    bool      // we have paused it
+	open      []begun   // runs whose result nobody has acknowledged, in the order of their numbers
+	kept      []*run    // of those, the ones that began before we came
+	keys      []string  // of all runs that the harness knows of from then
 	resumed   time.Time // when we last ended that
+	attended  bool      // a session reaches it again if the engine ends the connection
+	cut       *cut      // set when it has
+	chased    int64     // the last run that the caller was told is not stopped yet; 0 if there is none
 }
 
 // errEnded means that the harness is gone.
@@ -101,24 +115,53 @@ func (s *Sandbox) send(f any) error {
 			timer.Reset(sendTimeout)
 			continue
 		}
-		s.kill("it did not read its input")
+		s.kill(ReasonBlocked, "it did not read its input")
 		return errors.New("sandbox does not read its input")
 	}
 }
 
 // write runs until the harness is gone.
 func (s *Sandbox) write() {
+	var beat <-chan time.Time // nil, and so never ready, if the harness needs none
+	if d := s.ticket.beat(); d > 0 {
+		ticker := time.NewTicker(d)
+		defer ticker.Stop()
+		beat = ticker.C
+	}
 	for {
+		var line []byte
 		select {
-		case line := <-s.out:
-			if _, err := s.stream.Write(line); err != nil {
-				s.stream.Close()
-				return
+		case line = <-s.out:
+			if line == nil { // see farewell
+				close(s.written)
+				continue
+			}
+		case <-beat:
+			if line = s.heartbeat(); line == nil {
+				continue
 			}
 		case <-s.ended:
 			return
 		}
+		if _, err := s.stream.Write(line); err != nil {
+			s.stream.Close()
+			return
+		}
+		s.traffic.send(len(line))
 	}
+}
+
+// heartbeat is the frame that tells the harness that its daemon lives; nil if it
+// can't be told. Time stands still in a sandbox that is paused.
+func (s *Sandbox) heartbeat() []byte {
+	if s.isFrozen() {
+		return nil
+	}
+	line, err := encode(pingFrame{T: "ping", Acked: s.acked()})
+	if err != nil {
+		s.log.Error().Err(err).Msg("encode heartbeat")
+	}
+	return line
 }
 
 // Done is closed when the harness is gone, for whatever reason.
@@ -138,14 +181,14 @@ func (s *Sandbox) Stats(ctx context.Context) (runtime.Stats, error) {
 
 // kill ends the container at once and says why. It may be called repeatedly;
 // the first reason stays.
-func (s *Sandbox) kill(why string) {
+func (s *Sandbox) kill(reason Reason, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cause == "" {
-		s.cause = why
+		s.cause, s.reason = why, reason
 	}
 	s.calls.stop() // and with them whoever waits for room in the queue
-	if s.closed {
+	if s.closed || s.left {
 		return // Close waits for s.done and removes the container anyway
 	}
 	s.done.Go(func() {
@@ -159,23 +202,31 @@ func (s *Sandbox) kill(why string) {
 }
 
 // Close ends the sandbox and removes its container. It waits until both are
-// done, at most about removeTimeout, also when another Close is under way.
+// done, at most about removeTimeout, also when another Close is under way. It
+// leaves alone what [Sandbox.Leave] has left.
 func (s *Sandbox) Close() {
 	s.mu.Lock()
 	first := !s.closed
 	s.closed = true
 	if s.cause == "" {
-		s.cause = "it was closed"
+		s.cause, s.reason = "it was closed", cmp.Or(s.reason, ReasonClosed)
 	}
 	s.mu.Unlock()
 	if !first {
 		<-s.removed
 		return
 	}
+	if !s.isLeft() {
+		s.tellEnd()
+	}
 	defer close(s.removed)
 	s.calls.stop()
 	if s.stream != nil {
 		s.stream.Close()
+	}
+	if s.isLeft() {
+		s.done.Wait()
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), removeTimeout)
 	defer cancel()

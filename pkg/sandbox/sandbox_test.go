@@ -24,7 +24,7 @@ func localOptions(t testing.TB) Options {
 	spec := runtime.DefaultSpec("python")
 	spec.Env = map[string]string{"HOME": t.TempDir(), "MPLCONFIGDIR": t.TempDir(), "TMPDIR": t.TempDir()}
 	return Options{
-		Spec: spec, Boot: images.Boot(), Payload: images.Payload(),
+		Spec: spec, Boot: images.Boot(), Payload: images.Payload(), Relay: images.Relay(), Grace: DefaultGrace,
 		attest: func(*Posture, runtime.Spec) ([]string, error) { return nil, nil },
 	}
 }

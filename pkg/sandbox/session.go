@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -36,8 +37,24 @@ const (
 // SessionOptions configure a [Session].
 type SessionOptions struct {
 	RPC        RPC           // answers the code's calls; nil refuses them
+	Owner      string        // whose session it is: owners take turns when sandboxes are scarce
 	Timeout    time.Duration // 0 means [DefaultTimeout]
 	MaxTimeout time.Duration // 0 means [DefaultMaxTimeout]
+
+	// Tell returns what the harness is told at the start of each run, by what it
+	// is of; nil is nothing, and no more than some 8 MiB fit beside the code. anew
+	// is that the sandbox has been told nothing before. It is called by one run at
+	// a time, and the run waits for it.
+	Tell func(anew bool) map[string]json.RawMessage
+
+	// Holds is told the ticket of each sandbox that the session gets, before any
+	// code runs in it; nil is not. The run waits for it.
+	Holds func(Ticket)
+
+	// Adopted is a sandbox that [Adopt] returned, which the session takes over, and
+	// Lost says why there is none, for the next run to tell.
+	Adopted *Sandbox
+	Lost    string
 }
 
 // A Session runs code in order, with variables that last. It leases a sandbox
@@ -69,20 +86,27 @@ func NewSession(pool *Pool, o SessionOptions) *Session {
 	if o.MaxTimeout == 0 {
 		o.MaxTimeout = DefaultMaxTimeout
 	}
-	s := &Session{pool: pool, opts: o, turn: make(chan struct{}, 1), used: time.Now()}
+	s := &Session{pool: pool, opts: o, turn: make(chan struct{}, 1), used: time.Now(), lost: o.Lost}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.turn <- struct{}{}
+	if sb := o.Adopted; sb != nil {
+		s.adopt(sb)
+	}
 	pool.enroll(s)
 	return s
 }
 
 // Run waits for its turn, runs code and says what came of it. Time in the
 // queue is not counted as the code's. An error means that nothing was run:
-// ErrBusy, ErrSessionClosed, ErrCode, a failed launch, or ctx's own. onOutput
+// ErrBusy, ErrSessionClosed, ErrCode, ErrRanBefore, a failed launch, or ctx's
+// own; or, with ErrLeft, that another daemon will have the result. onOutput
 // must not block; it is not called after Run has returned.
 func (s *Session) Run(ctx context.Context, req Request, onOutput func(Output)) (Result, error) {
 	if err := checkCode(req.Code); err != nil {
 		return Result{}, err
+	}
+	if len(req.Key) > maxKey {
+		return Result{}, fmt.Errorf("%w: its key has %d bytes, at most %d are taken", ErrCode, len(req.Key), maxKey)
 	}
 	if err := s.enter(ctx); err != nil {
 		return Result{}, err
@@ -93,25 +117,24 @@ func (s *Session) Run(ctx context.Context, req Request, onOutput func(Output)) (
 	defer context.AfterFunc(s.ctx, cancel)()
 	s.hold()
 	defer s.release()
-	sb, notice, err := s.ready(ctx)
+	sb, notice, err := s.lease(ctx)
 	if err != nil {
 		return Result{}, err
 	}
+	r, err := sb.claim(req.Key)
+	if err != nil {
+		return Result{}, err
+	}
+	if r != nil {
+		return s.takeUp(ctx, sb, r, req, onOutput)
+	}
+	if err := s.await(ctx, sb); err != nil {
+		return Result{}, err
+	}
 	limit := s.limit(req.Timeout)
-	req.Timeout = limit.span
-	res := sb.Run(ctx, req, onOutput)
-	res.Notices = append(append(notice, limit.notices...), res.Notices...)
-	if res.Status == StatusTimeout {
-		res.Limit = limit.words
-	}
-	switch {
-	case res.StateLost != "":
-		s.drop(sb)
-		res.loseFiles()
-	case res.Status == StatusTimeout, res.Status == StatusInterrupted:
-		res.Notices = append(res.Notices, s.kept())
-	}
-	return res, nil
+	limit.notices = append(notice, limit.notices...)
+	req.Timeout, req.tell = limit.span, s.opts.Tell
+	return s.runIn(ctx, sb, req, onOutput, limit)
 }
 
 // checkCode refuses what Python would not even parse.
@@ -177,6 +200,16 @@ func (s *Session) leave() { s.turn <- struct{}{} }
 // was lost while nothing ran. The caller holds the session.
 func (s *Session) ready(ctx context.Context) (*Sandbox, []string, error) {
 	if sb := s.Sandbox(); sb != nil {
+		for c := sb.cutOff(); c != nil; c = sb.cutOff() {
+			next, err := s.rejoined(ctx, sb, c)
+			if err != nil {
+				return nil, nil, err
+			}
+			if next == nil {
+				break
+			}
+			sb = next
+		}
 		if err := sb.resume(ctx); err != nil {
 			return nil, nil, fmt.Errorf("resuming the paused sandbox: %w", err)
 		}
@@ -184,10 +217,13 @@ func (s *Session) ready(ctx context.Context) (*Sandbox, []string, error) {
 		if cause == "" {
 			return sb, nil, nil
 		}
+		if sb.isLeft() {
+			return nil, nil, ErrLeft
+		}
 		s.lose(cause)
 		s.drop(sb)
 	}
-	sb, err := s.pool.Lease(ctx)
+	sb, err := s.pool.leaseFor(ctx, s.opts.Owner)
 	if s.ctx.Err() != nil && err != nil {
 		return nil, nil, ErrSessionClosed
 	}
@@ -195,6 +231,9 @@ func (s *Session) ready(ctx context.Context) (*Sandbox, []string, error) {
 		return nil, nil, err
 	}
 	sb.calls.bind(s.opts.RPC)
+	if s.opts.Holds != nil {
+		s.opts.Holds(sb.Ticket())
+	}
 	s.mu.Lock()
 	sb.files.watch(s.changed)
 	closed, lost := s.closed, s.lost
@@ -206,11 +245,34 @@ func (s *Session) ready(ctx context.Context) (*Sandbox, []string, error) {
 		s.pool.Release(sb)
 		return nil, nil, ErrSessionClosed
 	}
+	s.attend(sb)
 	poke(s.pool.look)
 	if lost == "" {
 		return sb, nil, nil
 	}
 	return sb, []string{replaced(lost)}, nil
+}
+
+// adopt takes over a sandbox that lived before the session. It ends it if the
+// pool is closed.
+func (s *Session) adopt(sb *Sandbox) {
+	if err := s.pool.Adopt(sb); err != nil {
+		sb.Leave(context.Background())
+		return
+	}
+	sb.files.watch(func() {
+		s.mu.Lock()
+		changed := s.changed
+		s.mu.Unlock()
+		if changed != nil {
+			changed()
+		}
+	})
+	s.sandbox = sb
+	s.mind(sb)
+	sb.calls.bind(s.opts.RPC)
+	s.attend(sb)
+	poke(s.pool.look)
 }
 
 // lose remembers why the sandbox is gone for the next run to tell.

@@ -68,6 +68,35 @@ func TestTimeSpentWaitingIsNotTheCodes(t *testing.T) {
 	})
 }
 
+func TestTimeSpentWaitingForPeopleIsNotTheCodes(t *testing.T) {
+	tests := []struct {
+		name  string
+		waits func(ran time.Duration) time.Duration
+		taken time.Duration
+	}{
+		{"nobody is waited for", func(time.Duration) time.Duration { return 0 }, 10 * time.Second},
+		{"for a while", func(ran time.Duration) time.Duration { return min(ran, 45*time.Second) }, 55 * time.Second},
+		{"late, and for a while", func(ran time.Duration) time.Duration { return min(max(0, ran-5*time.Second), time.Minute) }, 70 * time.Second},
+		{"for ever", func(ran time.Duration) time.Duration { return ran }, maxWaited + 10*time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, _ := newFakePool(t, PoolOptions{Warm: 1})
+				s := NewSession(p, SessionOptions{})
+				defer s.Close()
+				synctest.Wait()
+				began := time.Now()
+				req := Request{Code: "sleep", Timeout: 10 * time.Second, Waited: func() time.Duration { return tt.waits(time.Since(began)) }}
+				res, err := s.Run(t.Context(), req, nil)
+				if err != nil || res.Status != StatusTimeout || res.Duration < tt.taken || res.Duration > tt.taken+2*waitedStep {
+					t.Errorf("got %s after %s and %v, want it after %s", res.Status, res.Duration, err, tt.taken)
+				}
+			})
+		})
+	}
+}
+
 func TestSessionIsBusyWhenItsQueueIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := newFakePool(t, PoolOptions{})
@@ -160,6 +189,30 @@ func TestSessionResetGivesAFreshSandbox(t *testing.T) {
 		if err := s.Reset(t.Context()); !errors.Is(err, ErrSessionClosed) {
 			t.Errorf("got error %v, want ErrSessionClosed", err)
 		}
+	})
+}
+
+func TestSessionTellsTheHarnessBeforeEachRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := newFakePool(t, PoolOptions{})
+		n := 0
+		s := NewSession(p, SessionOptions{Tell: func(anew bool) map[string]json.RawMessage {
+			n++
+			return map[string]json.RawMessage{"x": json.RawMessage(fmt.Sprintf(`"%d %v"`, n, anew))}
+		}})
+		defer s.Close()
+		expect := func(want string) {
+			t.Helper()
+			if res, err := s.Run(t.Context(), request("told"), nil); err != nil || res.Value != want {
+				t.Errorf("the harness was told %q, %v; want %q", res.Value, err, want)
+			}
+		}
+		expect("1 true")
+		expect("2 false")
+		if err := s.Reset(t.Context()); err != nil {
+			t.Error(err)
+		}
+		expect("3 true")
 	})
 }
 

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,13 @@ func (p *Pool) sandboxesLocked() []Snapshot {
 	return list
 }
 
+// Live returns the sandboxes that are warm or leased now.
+func (p *Pool) Live() []*Sandbox {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.AppendSeq(slices.Clone(p.warm), maps.Keys(p.leased))
+}
+
 // SessionState says how a session's sandbox is.
 type SessionState string
 
@@ -70,7 +78,7 @@ func (s *Session) Status() SessionStatus {
 	defer s.mu.Unlock()
 	st := SessionStatus{State: StateNone, Used: s.used}
 	lost, sb := s.lost, s.sandbox
-	if sb != nil && sb.Cause() != "" {
+	if sb != nil && sb.Cause() != "" && !sb.reaching() {
 		sb, lost = nil, sb.Cause()
 	}
 	if lost != "" {

@@ -88,8 +88,8 @@ func (p *Pool) tendAll(now time.Time) time.Duration {
 }
 
 // evict ends the sandbox of the idle session that was unused for longest. It
-// returns false if there is none.
-func (p *Pool) evict(limit string) bool {
+// returns false if there is none that was unused for so long as to not be spared.
+func (p *Pool) evict(limit string, spared time.Duration) bool {
 	list := p.enrolled()
 	used := make(map[*Session]time.Time, len(list))
 	for _, s := range list {
@@ -97,7 +97,10 @@ func (p *Pool) evict(limit string) bool {
 	}
 	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(used[a].UnixNano(), used[b].UnixNano()) })
 	for _, s := range list {
-		if sb := s.yield("its sandbox was ended to make room for another session's; " + limit); sb != nil {
+		if time.Since(used[s]) < spared {
+			return false // as are all behind it
+		}
+		if sb := s.yield(ReasonEvicted, "its sandbox was ended to make room for another session's; "+limit); sb != nil {
 			p.opts.Logger.Info().Str("sandbox", sb.ID).Str("limit", limit).Msg("evict idle session")
 			p.Release(sb)
 			return true

@@ -362,7 +362,7 @@ func TestAFullPoolRefusesWhenAllSessionsRun(t *testing.T) {
 		}
 		synctest.Wait()
 		_, err := sessions[2].Run(t.Context(), request("1"), nil)
-		want := "too many sandboxes are in use: 2 of 512 MiB each are allowed (pool.memory is 1200 MiB), and code runs in all of them. " +
+		want := "busy, nothing ran: too many sandboxes are in use: 2 of 512 MiB each are allowed (pool.memory is 1200 MiB), and code runs in all of them. " +
 			"Wait for some of it to end, end a session that is not needed, or raise the limit"
 		if !errors.Is(err, ErrPoolFull) || err.Error() != want {
 			t.Errorf("got error %v, want %s", err, want)

@@ -349,7 +349,7 @@ func (p *player) run(t *testing.T, s *Sandbox, f runFrame) Result {
 		default:
 		}
 	}()
-	return s.Run(ctx, Request{Code: f.Code, Servers: f.Servers, Timeout: hang}, nil)
+	return s.Run(ctx, Request{Code: f.Code, Servers: f.Servers, Data: f.Data, Timeout: hang}, nil)
 }
 
 // daemonsSteps leaves out interrupts that come after the end of their run: a
@@ -440,7 +440,7 @@ func checkAgainst(t *testing.T, steps []step, run int64, res Result) {
 		if f.T == "file" && f.Run == run && !slices.ContainsFunc(res.Files, func(r File) bool { return r.Name == f.Name && r.MIME == f.MIME && r.Size == f.Size }) {
 			t.Errorf("run %d: got files %+v, want what %s says", run, res.Files, s.frame)
 		}
-		if f.T == "done" && f.Run == run && (string(res.Status) != f.Status || res.Value != f.Value || !cmp.Equal(res.Error, f.Error)) {
+		if f.T == "done" && f.Run == run && (string(res.Status) != f.Status || res.Value != f.Value || string(res.Data) != f.JSON || !cmp.Equal(res.Error, f.Error)) {
 			t.Errorf("run %d: got %+v, want what %s says", run, res, s.frame)
 		}
 	}
