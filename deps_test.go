@@ -19,24 +19,35 @@ const module = "github.com/bridged/bridged/"
 // design change: add it here in the same commit, with the reason in its message.
 // Packages under integration may use all of these, and none may use them.
 var allowed = map[string]string{
-	"cmd/bridge-shim":        "",
-	"cmd/bridged":            "images pkg/bridge pkg/discovery pkg/memory pkg/ops pkg/proxy pkg/runtime pkg/runtime/docker pkg/runtime/podman pkg/sandbox",
-	"images":                 "",
-	"pkg/bridge":             "pkg/memory pkg/proxy pkg/sandbox",
-	"pkg/discovery":          "",
-	"pkg/memory":             "",
-	"pkg/ops":                "",
-	"pkg/proxy":              "pkg/discovery",
-	"pkg/runtime":            "",
-	"pkg/runtime/docker":     "pkg/runtime",
-	"pkg/runtime/enginetest": "pkg/runtime",
-	"pkg/runtime/podman":     "pkg/runtime",
-	"pkg/sandbox":            "pkg/runtime",
+	"cmd/bridge-shim":         "",
+	"cmd/bridged":             "images pkg/audit pkg/bridge pkg/discovery pkg/memory pkg/ops pkg/policy pkg/proxy pkg/register pkg/runtime pkg/runtime/docker pkg/runtime/podman pkg/sandbox pkg/systemd pkg/tracing",
+	"images":                  "",
+	"pkg/audit":               "",
+	"pkg/bridge":              "pkg/memory pkg/proxy pkg/sandbox pkg/tokens pkg/toon pkg/tracing",
+	"pkg/discovery":           "pkg/meaning",
+	"pkg/meaning":             "",
+	"pkg/memory":              "",
+	"pkg/ops":                 "",
+	"pkg/policy":              "",
+	"pkg/proxy":               "pkg/discovery pkg/policy pkg/runtime pkg/runtime/commandline pkg/tracing",
+	"pkg/proxy/oauthtest":     "",
+	"pkg/register":            "",
+	"pkg/runtime":             "",
+	"pkg/runtime/commandline": "pkg/runtime",
+	"pkg/runtime/docker":      "pkg/runtime",
+	"pkg/runtime/enginetest":  "pkg/runtime",
+	"pkg/runtime/podman":      "pkg/runtime",
+	"pkg/sandbox":             "pkg/runtime pkg/tracing",
+	"pkg/systemd":             "",
+	"pkg/tokens":              "",
+	"pkg/toon":                "",
+	"pkg/tracing":             "",
 }
 
 // sole names libraries that have one importer each, tests included.
 var sole = map[string]string{
 	"github.com/containers/podman/": "pkg/runtime/podman",
+	"github.com/docker/cli/":        "pkg/runtime/commandline",
 	"github.com/docker/docker/":     "pkg/runtime/docker",
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -108,9 +109,11 @@ func (l *lockedBuffer) String() string {
 }
 
 // serve starts a daemon and waits until it listens. It is stopped when the
-// test ends.
+// test ends. The home's later shims start no other one when it is gone; they wait
+// for the test to.
 func (h *home) serve(t testing.TB, args ...string) *daemon {
 	t.Helper()
+	h.env = append(slices.DeleteFunc(slices.Clone(h.env), func(v string) bool { return strings.HasPrefix(v, "BRIDGED_BIN=") }), "BRIDGED_BIN=/nonexistent/bridged")
 	d := &daemon{home: h, log: &lockedBuffer{}, done: make(chan struct{})}
 	d.cmd = h.command(bridged, append([]string{"serve"}, args...)...)
 	d.cmd.Stderr = d.log
@@ -122,19 +125,24 @@ func (h *home) serve(t testing.TB, args ...string) *daemon {
 		_ = d.cmd.Wait() // the tests look at what it did
 	}()
 	t.Cleanup(func() {
-		d.stop(t, syscall.SIGTERM)
+		d.stop(t, syscall.SIGINT)
 		if t.Failed() {
 			t.Logf("the daemon said:\n%s", d.log)
 		}
 	})
-	d.until(t, "it listens", func() bool {
-		conn, err := net.Dial("unix", h.socket)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
+	d.until(t, "it listens", func() bool { return listens(h.socket) && listens(h.ops()) })
 	return d
+}
+
+// ops is the daemon's socket for operations.
+func (h *home) ops() string { return filepath.Join(filepath.Dir(h.socket), "ops.sock") }
+
+func listens(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
 }
 
 // until waits for something that must come.
@@ -154,7 +162,7 @@ func (d *daemon) until(t testing.TB, what string, ok func() bool) {
 
 func (d *daemon) status(t testing.TB) ops.Status {
 	t.Helper()
-	s, err := ops.Get(context.Background(), filepath.Join(filepath.Dir(d.home.socket), "ops.sock"))
+	s, err := ops.Get(context.Background(), d.home.ops())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +201,7 @@ type agent struct {
 }
 
 // agent starts a shim in the folder cwd and initializes.
-func (h *home) agent(t testing.TB, cwd string) *agent {
+func (h *home) agent(t testing.TB, cwd string, options ...client.ClientOption) *agent {
 	t.Helper()
 	a := &agent{t: t, stderr: &lockedBuffer{}, beats: map[string][]float64{}}
 	path, err := filepath.Abs(shim)
@@ -207,7 +215,7 @@ func (h *home) agent(t testing.TB, cwd string) *agent {
 			cmd.Env, cmd.Dir = h.env, cwd
 			return cmd, nil
 		}))
-	a.Client = client.NewClient(tr)
+	a.Client = client.NewClient(tr, options...)
 	if err := a.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ func TestEngines(t *testing.T) {
 			started := decoys(t)
 			t.Run("behaviour", func(t *testing.T) { enginetest.Test(t, r.Engine, r.Image) })
 			t.Run("hardening", func(t *testing.T) { enginetest.TestHardening(t, r.Engine, r.Image, r.Shared(t)) })
+			t.Run("servers", func(t *testing.T) { enginetest.TestServers(t, r.Engine, r.Image, r.Shared(t)) })
 			t.Run("the default folders of our image can be written to", func(t *testing.T) { testFolders(t, r) })
 			t.Run("the engine keeps nothing that a sandbox says", func(t *testing.T) { testNoLog(t, r) })
 			t.Run("the engine is found by its socket", func(t *testing.T) { testDetect(t, r) })

@@ -44,7 +44,7 @@ func TestFiles(t *testing.T) {
 			t.Run("bridged run saves files", func(t *testing.T) { testRunSaves(t, h) })
 			t.Run("mounted data can be read and not changed", func(t *testing.T) { testMounted(t, h, source) })
 			t.Run("folders have the sizes that were asked for", func(t *testing.T) { testFolderSizes(t, h) })
-			d.stop(t, syscall.SIGTERM)
+			d.stop(t, syscall.SIGINT)
 			noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
 		})
 	}

@@ -41,7 +41,7 @@ func TestLongRuns(t *testing.T) {
 			t.Run("an agent that was suspended gets its answer", func(t *testing.T) { testSuspendedShim(t, h, d) })
 			a := h.agent(t, h.dir)
 			a.late("while True: pass", 3600)
-			d.stop(t, syscall.SIGTERM)
+			d.stop(t, syscall.SIGINT)
 			noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
 		})
 	}

@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"github.com/bridged/bridged/integration/engines"
+	"github.com/bridged/bridged/integration/misbehave"
 )
 
-func TestMain(m *testing.M) { engines.Main(m) }
+func TestMain(m *testing.M) {
+	misbehave.Main()
+	hold()
+	engines.Main(m)
+}

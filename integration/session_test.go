@@ -52,7 +52,7 @@ func TestSessions(t *testing.T) {
 			t.Run("real servers", func(t *testing.T) { testServers(t, h) })
 			t.Run("progress and cancellation", func(t *testing.T) { testCancel(t, h) })
 			t.Run("an agent that hangs up", func(t *testing.T) { testHangUp(t, h, d, r) })
-			d.stop(t, syscall.SIGTERM)
+			d.stop(t, syscall.SIGINT)
 			noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
 		})
 	}
@@ -229,7 +229,7 @@ func TestImageProblemsAreExplained(t *testing.T) {
 	if !res.IsError || !strings.Contains(text(res), "localhost/no-such:1") || !strings.Contains(text(res), "bridged image") {
 		t.Errorf("without the image: got %q", text(res))
 	}
-	d.stop(t, syscall.SIGTERM)
+	d.stop(t, syscall.SIGINT)
 	noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
 }
 
@@ -255,48 +255,7 @@ func TestImageWithoutPythonIsExplained(t *testing.T) {
 	if !res.IsError || !strings.Contains(text(res), "has no python3") {
 		t.Errorf("with an image without Python: got %q", text(res))
 	}
-	d.stop(t, syscall.SIGTERM)
-	noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
-}
-
-// The engine's service dies in the middle of a call and comes back.
-func TestEngineCrash(t *testing.T) {
-	r := engines.ForTest(t, engines.Rootful)
-	h := onEngine(t, r)
-	d := h.serve(t)
-	d.ready(t)
-	a := h.agent(t, h.dir)
-	a.run("x = 1")
-	answer := make(chan *mcp.CallToolResult, 1)
-	go func() { answer <- a.call(map[string]any{"code": "import time; time.sleep(60)", "timeout": 60}) }()
-	d.until(t, "the code runs", func() bool {
-		s := d.status(t)
-		return len(s.Sessions) > 0 && s.Sessions[0].Running > 0
-	})
-	began := time.Now()
-	if err := r.Crash(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	res := <-answer
-	if !res.IsError || !strings.Contains(text(res), "state lost") || time.Since(began) > 30*time.Second {
-		t.Errorf("the call: got %q after %s, want one that says that the state is lost", text(res), time.Since(began))
-	}
-	if res := a.call(map[string]any{"code": "1"}); !res.IsError || !strings.Contains(text(res), r.Endpoint) {
-		t.Errorf("while the engine is gone: got %q, want an error that names %s", text(res), r.Endpoint)
-	}
-	if err := r.Restart(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := a.run("1 + 1"); got != "2" {
-		t.Errorf("once the engine is back: got %q, want 2", got)
-	}
-	d.ready(t)
-	d.until(t, "what was left is removed", func() bool {
-		s := d.status(t)
-		list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelManaged: "true"})
-		return err == nil && len(list) == s.Pool.Warm+s.Pool.Leased+s.Pool.Creating
-	})
-	d.stop(t, syscall.SIGTERM)
+	d.stop(t, syscall.SIGINT)
 	noContainers(t, r, map[string]string{runtime.LabelManaged: "true"})
 }
 
@@ -319,14 +278,14 @@ func TestOrphansOfACrashAreRemoved(t *testing.T) {
 	}
 	next := h.serve(t)
 	next.ready(t)
-	next.stop(t, syscall.SIGTERM)
+	next.stop(t, syscall.SIGINT)
 	if s := keep.status(t); !s.Ready {
 		t.Errorf("the other daemon lost its sandboxes: %+v", s)
 	}
 	if got := other.agent(t, other.dir).run("1+1"); got != "2" {
 		t.Errorf("the other daemon: got %q, want 2", got)
 	}
-	keep.stop(t, syscall.SIGTERM)
+	keep.stop(t, syscall.SIGINT)
 	noContainers(t, r, all)
 }
 
@@ -353,7 +312,7 @@ func TestShimsStartOneDaemon(t *testing.T) {
 	if len(s.Sessions) != n {
 		t.Errorf("the daemon has %d sessions, want %d", len(s.Sessions), n)
 	}
-	if err := syscall.Kill(s.PID, syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(s.PID, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(waitTime); syscall.Kill(s.PID, 0) == nil; time.Sleep(50 * time.Millisecond) {

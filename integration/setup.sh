@@ -25,7 +25,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 user=bridgedtest
 
 packages=(podman runc crun conmon uidmap slirp4netns fuse-overlayfs docker.io
-	mmdebstrap debian-archive-keyring util-linux)
+	mmdebstrap debian-archive-keyring util-linux systemd lintian)
 trixie_packages=podman,runc,crun,conmon,netavark,passt,uidmap,ca-certificates
 
 say() { printf '[%3ds] %s\n' "$SECONDS" "$*" >&2; }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,20 +32,20 @@ const (
 // once one starts it, elected with a lock, and the others wait. Should two
 // daemons start all the same, their own lock leaves one.
 type starter struct {
-	places  places
-	session string
-	lock    *os.File // held while ours may start a daemon
-	child   *child
-	starts  int
+	places places
+	claim  claim
+	lock   *os.File // held while ours may start a daemon
+	child  *child
+	starts int
 }
 
 // start returns a link to a daemon that it started or that came up meanwhile.
-func start(p places, session string) (*link, error) {
-	s := &starter{places: p, session: session}
+func start(p places, c claim) (*link, error) {
+	s := &starter{places: p, claim: c}
 	defer s.release()
 	deadline := time.Now().Add(startTimeout)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 150*time.Millisecond) {
-		l, err := dialAny(p.sockets, session)
+		l, err := dialAny(p.sockets, c)
 		if err == nil || !errors.Is(err, errNoDaemon) {
 			return l, err
 		}
@@ -140,6 +141,12 @@ type child struct {
 	ended  chan string
 }
 
+// shared leaves out what this agent's environment says of this agent alone; the
+// daemon is there for all.
+func shared(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "MCP_BRIDGE_OUTPUT_MODE=") })
+}
+
 // launch starts `bridged serve` in a session of its own, so that no signal to
 // the agent's terminal reaches it, with its output in a log file.
 func launch(p places) (*child, error) {
@@ -155,7 +162,7 @@ func launch(p places) (*child, error) {
 	defer log.Close() //nolint:errcheck // the daemon has its own
 	cmd := exec.Command(path, "serve")
 	cmd.Dir = "/"
-	cmd.Env = append(os.Environ(), "BRIDGED_SOCKET="+p.sockets[0])
+	cmd.Env = append(shared(os.Environ()), "BRIDGED_SOCKET="+p.sockets[0])
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

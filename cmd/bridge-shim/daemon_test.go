@@ -70,6 +70,10 @@ func fakeDaemon(mode string) int {
 		return 6
 	}
 	_, _ = fmt.Fprintln(pids, os.Getpid())
+	if earlier, err := pids.Stat(); mode == "once" && err == nil && earlier.Size() > int64(len(fmt.Sprintln(os.Getpid()))) {
+		refuseFake(ln)
+		return 0
+	}
 	serveFake(ln, fmt.Sprintf("session-of-%d", os.Getpid()))
 	return 0
 }
@@ -85,6 +89,18 @@ func serveFake(ln net.Listener, session string) {
 	}
 }
 
+// refuseFake takes no shim.
+func refuseFake(ln net.Listener) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		fmt.Fprintln(conn, `{"bridged":1,"error":"there is no room"}`)
+		conn.Close() //nolint:errcheck // the session is over
+	}
+}
+
 // fakeSession echoes: a request's answer carries the whole line that came and
 // the hello. Some methods do other things.
 func fakeSession(conn net.Conn, session string) {
@@ -94,18 +110,37 @@ func fakeSession(conn net.Conn, session string) {
 	if err != nil {
 		return
 	}
-	fmt.Fprintf(conn, `{"bridged":1,"version":"fake","session":%q}`+"\n", session)
+	fmt.Fprintf(conn, `{"bridged":1,"version":"fake","session":%q,"resumes":%t}`+"\n", session, os.Getenv("FAKE_DAEMON") != "old")
+	var all []string
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
 			return
 		}
 		m := parse(line)
+		all = append(all, strings.TrimSpace(string(line)))
 		switch {
+		case m.Method == "ask":
+			fmt.Fprintln(conn, `{"jsonrpc":"2.0","id":"q-1","method":"elicitation/create"}`)
+			fmt.Fprintln(conn, `{"jsonrpc":"2.0","id":"q-2","method":"elicitation/create"}`)
+			fmt.Fprintln(conn, `{"jsonrpc":"2.0","id":"q-3","method":"elicitation/create"}`)
+			fmt.Fprintln(conn, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q-3"}}`)
+		case m.Method == "history":
+			echo, _ := json.Marshal(strings.Join(all, "\n"))
+			fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"result":{"echo":%s}}`+"\n", m.ID, echo)
 		case m.Method == "die":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case m.Method == "half":
 			fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"resu`, m.ID)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		case m.Method == "dieonce" && !strings.Contains(string(greeting), fmt.Sprintf(`"resent":[{"id":%s,`, m.ID)):
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		case m.Method == "twice":
+			fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", m.ID)
+			fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", m.ID)
+		case m.Method == "end":
+			fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":%s,"result":{}}`+"\n", m.ID)
+			fmt.Fprintln(conn, `{"jsonrpc":"2.0","method":"notifications/bridged/end"}`)
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case m.Method == "silent" || !m.isRequest():
 		case m.Method == "big":

@@ -22,19 +22,33 @@ const (
 	maxPath     = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 	// helloTimeout bounds the greeting. A daemon answers within milliseconds;
-	// what does not is none.
+	// what does not is none, or is about to hand over to another.
 	helloTimeout = 5 * time.Second
 )
 
-// errNoDaemon means that starting a daemon may help.
-var errNoDaemon = errors.New("no daemon listens")
+var (
+	// errNoDaemon means that starting a daemon may help.
+	errNoDaemon = errors.New("no daemon listens")
+	// errSilent means that what listens did not answer.
+	errSilent = errors.New("no answer")
+)
 
 // A link is a connection to a daemon that has welcomed us.
 type link struct {
 	conn    *socket
 	r       *bufio.Reader
 	session string
+	resumes bool          // it knows of requests that are sent again
+	n       int           // of the shim's connections, from 1
+	lines   int64         // sent after the hello
 	done    chan struct{} // closed when the daemon has hung up
+}
+
+// A claim is what a shim tells a daemon of the one before it.
+type claim struct {
+	session string // as that one named it; "" if there was none
+	link    int    // of the shim's connections, this one
+	resent  []resent
 }
 
 // hello and welcome are the first lines of a connection.
@@ -46,20 +60,23 @@ type hello struct {
 	Env     map[string]string `json:"env"`
 	Omitted []string          `json:"omitted,omitempty"`
 	Session string            `json:"session,omitempty"`
+	Link    int               `json:"link"`
+	Resent  []resent          `json:"resent,omitempty"`
 }
 
 type welcome struct {
 	Wire    int    `json:"bridged"`
 	Session string `json:"session"`
+	Resumes bool   `json:"resumes"`
 	Error   string `json:"error"`
 }
 
 // dialAny connects to the first socket that a daemon listens on.
-func dialAny(paths []string, session string) (*link, error) {
+func dialAny(paths []string, c claim) (*link, error) {
 	err := error(errNoDaemon)
 	for _, path := range paths {
 		var l *link
-		if l, err = dial(path, session); err == nil || !errors.Is(err, errNoDaemon) {
+		if l, err = dial(path, c); err == nil || !errors.Is(err, errNoDaemon) {
 			return l, err
 		}
 	}
@@ -68,7 +85,7 @@ func dialAny(paths []string, session string) (*link, error) {
 
 // dial connects and exchanges greetings. The error wraps [errNoDaemon] if
 // nobody listens.
-func dial(path, session string) (*link, error) {
+func dial(path string, c claim) (*link, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the socket's path %s has %d bytes, more than the %d that a socket can have; set BRIDGED_SOCKET to a shorter one", path, len(path), maxPath)
 	}
@@ -83,7 +100,7 @@ func dial(path, session string) (*link, error) {
 		return nil, err
 	}
 	greeted := bufio.NewReaderSize(conn, maxWelcome)
-	name, err := greet(conn, greeted, session)
+	w, err := greet(conn, greeted, c)
 	if err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -94,7 +111,9 @@ func dial(path, session string) (*link, error) {
 	}
 	more, _ := greeted.Peek(greeted.Buffered()) // what came right after the greeting
 	r := io.MultiReader(bytes.NewReader(more), s)
-	return &link{conn: s, r: bufio.NewReaderSize(r, 64<<10), session: name, done: make(chan struct{})}, nil
+	return &link{
+		conn: s, r: bufio.NewReaderSize(r, 64<<10), session: w.Session, resumes: w.Resumes, n: c.link, done: make(chan struct{}),
+	}, nil
 }
 
 // checkOwner refuses a socket of somebody else, who would get the environment.
@@ -113,33 +132,32 @@ func checkOwner(path string) error {
 }
 
 // greet exchanges the first lines, of which r reads the daemon's, and returns
-// the session's name.
-func greet(conn *net.UnixConn, r *bufio.Reader, session string) (string, error) {
-	line, err := json.Marshal(newHello(os.Environ(), session))
+// that one.
+func greet(conn *net.UnixConn, r *bufio.Reader, c claim) (w welcome, err error) {
+	line, err := json.Marshal(newHello(os.Environ(), c))
 	if err != nil {
-		return "", fmt.Errorf("saying hello: %w", err)
+		return w, fmt.Errorf("saying hello: %w", err)
 	}
 	if err := conn.SetDeadline(time.Now().Add(helloTimeout)); err != nil {
-		return "", fmt.Errorf("saying hello: %w", err)
+		return w, fmt.Errorf("saying hello: %w", err)
 	}
 	if _, err := conn.Write(append(line, '\n')); err != nil {
-		return "", greetError(err)
+		return w, greetError(err)
 	}
 	answer, err := r.ReadSlice('\n')
 	if err != nil {
-		return "", greetError(err)
+		return w, greetError(err)
 	}
-	var w welcome
 	if err := json.Unmarshal(answer, &w); err != nil || w.Wire == 0 {
-		return "", fmt.Errorf("what listens there is not bridged: it answered %.80q", answer)
+		return w, fmt.Errorf("what listens there is not bridged: it answered %.80q", answer)
 	}
 	if w.Error != "" {
-		return "", fmt.Errorf("bridged refused: %s", w.Error)
+		return w, fmt.Errorf("bridged refused: %s", w.Error)
 	}
 	if w.Wire != wireVersion {
-		return "", fmt.Errorf("bridged speaks version %d of the wire and this bridge-shim %d; install both of one release", w.Wire, wireVersion)
+		return w, fmt.Errorf("bridged speaks version %d of the wire and this bridge-shim %d; install both of one release", w.Wire, wireVersion)
 	}
-	return w.Session, conn.SetDeadline(time.Time{})
+	return w, conn.SetDeadline(time.Time{})
 }
 
 // greetError explains why a greeting failed. A daemon that hangs up without a
@@ -149,7 +167,7 @@ func greetError(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		return fmt.Errorf("%w: it hung up before it answered", errNoDaemon)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fmt.Errorf("what listens there did not answer within %v; it hangs or is not bridged", helloTimeout)
+		return fmt.Errorf("%w: what listens there did not answer within %v; it hangs or is not bridged", errSilent, helloTimeout)
 	case errors.Is(err, bufio.ErrBufferFull):
 		return fmt.Errorf("what listens there is not bridged: its first line is longer than %d bytes", maxWelcome)
 	}
@@ -157,8 +175,9 @@ func greetError(err error) error {
 }
 
 // newHello leaves out the largest variables of an environment that is too big.
-func newHello(environ []string, session string) hello {
-	h := hello{Wire: wireVersion, Version: version, PID: os.Getpid(), CWD: "/", Session: session, Env: map[string]string{}}
+func newHello(environ []string, c claim) hello {
+	h := hello{Wire: wireVersion, Version: version, PID: os.Getpid(), CWD: "/", Session: c.session, Env: map[string]string{}}
+	h.Link, h.Resent = c.link, c.resent
 	if dir, err := os.Getwd(); err == nil {
 		h.CWD = dir
 	}
@@ -186,6 +205,20 @@ func clip(name string) string {
 	}
 	return name
 }
+
+// send writes a piece of a line, and counts lines at their end.
+func (l *link) send(p piece) error {
+	if _, err := l.conn.Write(p.data); err != nil {
+		return err
+	}
+	if p.last {
+		l.lines++
+	}
+	return nil
+}
+
+// next is where the next line will be.
+func (l *link) next() place { return place{Link: l.n, Line: l.lines + 1} }
 
 // pump hands over the daemon's lines, each whole, until it hangs up. A line
 // without its end is dropped: it would be half a message on stdout.

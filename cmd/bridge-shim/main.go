@@ -56,8 +56,8 @@ func say(stderr io.Writer, format string, args ...any) {
 // serve runs until the agent goes away.
 func serve(stdin, stdout *os.File) int {
 	s := &shim{
-		agent:   newAgent(stdout),
-		pending: map[string][]byte{},
+		agent: newAgent(stdout),
+		debts: newDebts(), asked: map[string][]byte{},
 		refusal: recursion(os.Getenv),
 	}
 	s.agent.direct = s.forwardDirect

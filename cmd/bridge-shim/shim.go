@@ -33,14 +33,18 @@ type shim struct {
 
 	use      sync.Mutex // held to use link, and by the loop to change it
 	link     *link      // nil while there is no daemon
-	session  string     // the last one's name, for the next daemon
+	links    int        // connections to daemons so far
 	skipping bool       // the rest of a long line has nowhere to go
 	tried    time.Time  // when a daemon was last started in vain
 	first    time.Time  // when the attempt before the first request failed
 	err      error      // what the last attempt to find a daemon came to
 
-	mu      sync.Mutex        // guards pending
-	pending map[string][]byte // ids of requests whose answers are owed
+	mu        sync.Mutex // guards the fields below
+	session   string     // its name, for the next daemon
+	debts     *debts
+	asked     map[string][]byte // ids of the daemon's requests that the agent has not answered
+	greeting  greeting
+	dismissed bool // the daemon ends its sessions with it
 }
 
 // run returns when the agent is gone.
@@ -94,21 +98,18 @@ func (s *shim) connect() {
 		s.err = err
 		return
 	}
-	l, err := dialAny(p.sockets, s.session)
+	l, err := dialAny(p.sockets, s.claim())
 	if errors.Is(err, errNoDaemon) {
 		if time.Since(s.tried) < startPause {
 			return // why it did not start is known
 		}
-		l, err = start(p, s.session)
+		l, err = start(p, s.claim())
 		s.tried = time.Now()
 	}
-	if s.err = err; err != nil {
-		return
+	if err == nil {
+		err = s.take(l)
 	}
-	s.use.Lock()
-	s.link, s.session = l, l.session
-	s.use.Unlock()
-	go l.pump(s.deliver) // ends with the daemon's connection
+	s.err = err
 }
 
 // forwardDirect sends the daemon a whole line if there is one to send it to and
@@ -120,9 +121,7 @@ func (s *shim) forwardDirect(p piece) bool {
 	if s.link == nil || !p.first || !p.last {
 		return false
 	}
-	s.expect(parse(p.data))
-	_, err := s.link.conn.Write(p.data)
-	return err == nil
+	return s.send(p, parse(p.data)) == nil
 }
 
 // forward sends the daemon a line of the agent's.
@@ -138,18 +137,35 @@ func (s *shim) forward(p piece) {
 	if p.first && p.last {
 		m = parse(p.data)
 	}
-	if s.link == nil {
-		s.skipping = !p.last
-		s.refuse(m)
-		return
-	}
-	s.expect(m)
-	if _, err := s.link.conn.Write(p.data); err != nil {
-		s.skipping = !p.last
+	for range maxResends {
+		if s.link == nil {
+			break
+		}
+		if s.send(p, m) == nil {
+			return
+		}
 		_ = s.link.conn.Close()
 		<-s.link.done
 		s.lose()
+		if !p.first {
+			break // the next daemon has not had its beginning
+		}
 	}
+	s.skipping = !p.last
+	s.refuse(m)
+}
+
+// send sends the daemon a piece of a line. A request that it did not get whole
+// is none that it owes an answer. The caller owns the link.
+func (s *shim) send(p piece, m message) error {
+	s.expect(m, p.data)
+	err := s.link.send(p)
+	if err != nil && m.isRequest() {
+		s.mu.Lock()
+		s.debts.pay(m.ID)
+		s.mu.Unlock()
+	}
+	return err
 }
 
 // refuse answers a request that no daemon can be asked.
@@ -159,34 +175,59 @@ func (s *shim) refuse(m message) {
 	}
 	text := s.refusal
 	if text == "" {
-		text = fmt.Sprintf("bridged is not available: %v\nTo see what is wrong, run `bridged serve` in a terminal. Once it runs, try again or reconnect this MCP server.", s.err)
+		text = fmt.Sprintf("bridged is not available: %v\n`bridged doctor`, run in a terminal, finds what is wrong and says which command mends it. Then try again, or reconnect this MCP server.", s.err)
 	}
 	s.agent.write(errorLine(m.ID, text))
 }
 
 // expect notes that an answer is owed, or no longer is.
-func (s *shim) expect(m message) {
+func (s *shim) expect(m message, line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if id, ok := m.cancels(); ok {
-		delete(s.pending, string(id))
+		s.debts.pay(id)
 	}
 	if m.isRequest() {
-		s.pending[string(m.ID)] = m.ID
+		s.debts.add(m, line, s.link.next())
 	}
+	if m.isAnswer() {
+		delete(s.asked, string(m.ID))
+	}
+	s.greeting.note(m)
 }
 
 // deliver hands a line of the daemon's to the agent.
 func (s *shim) deliver(line []byte) {
-	if m := parse(line); m.isAnswer() {
-		s.mu.Lock()
-		delete(s.pending, string(m.ID))
-		s.mu.Unlock()
+	if s.note(parse(line)) {
+		s.agent.write(line)
 	}
-	s.agent.write(line)
 }
 
-// lose answers what a daemon that is gone owed. The next line looks for another.
+// note takes in what a message of the daemon's means, and reports whether it is
+// for the agent.
+func (s *shim) note(m message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, ok := m.cancels(); ok {
+		delete(s.asked, string(id))
+	}
+	if m.isRequest() && len(s.asked) < maxAsked {
+		s.asked[string(m.ID)] = m.ID
+	}
+	switch {
+	case m.Method == endNotice:
+		s.dismissed = true
+		return false
+	case s.greeting.ours(m):
+		return false
+	case m.isAnswer():
+		return s.debts.answered(m.ID)
+	}
+	return true
+}
+
+// lose looks for the successor of a daemon that is gone, and withdraws what that
+// one asked. What no successor can take over is answered.
 func (s *shim) lose() {
 	_ = s.link.conn.Close()
 	s.use.Lock()
@@ -194,12 +235,19 @@ func (s *shim) lose() {
 	s.use.Unlock()
 	s.tried, s.first = time.Time{}, time.Time{}
 	s.mu.Lock()
-	owed := s.pending
-	s.pending = map[string][]byte{}
+	asked, dismissed, hopeless := s.asked, s.dismissed, s.debts.hopeless()
+	s.asked = map[string][]byte{}
 	s.mu.Unlock()
-	for _, id := range owed {
-		s.agent.write(errorLine(id, "bridged ended while it worked on this request. Its outcome is unknown: it may have taken effect, so check before doing it again. "+
-			"The session's Python variables are gone; the next call starts bridged again with a new session."))
+	for _, id := range asked {
+		s.agent.write(cancelLine(id))
+	}
+	if dismissed {
+		s.answerFor(append(hopeless, s.owed()...), "was told to end all its sessions")
+		return
+	}
+	s.answerFor(hopeless, "the request was too large to keep, or has ended several daemons, so that it is not sent to another")
+	if !s.goBack() {
+		s.answerFor(s.owed(), fmt.Sprintf("no other one answered: %v", s.err))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -342,7 +343,7 @@ func TestADaemonThatCannotStartIsExplained(t *testing.T) {
 	p.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
 	p.send("no JSON\n")
 	p.send(request(`9007199254740993`, "initialize"))
-	p.wantError(`9007199254740993`, "exit status 3", `did you mean "image"?`, "daemon.log", "bridged serve")
+	p.wantError(`9007199254740993`, "exit status 3", `did you mean "image"?`, "daemon.log", "bridged doctor")
 	p.send(request(`"x"`, "tools/list"))
 	p.wantError(`"x"`, "exit status 3")
 	_ = p.in.Close()
@@ -429,34 +430,192 @@ func TestWhatIsNoDaemonIsExplained(t *testing.T) {
 	}
 }
 
-func TestADaemonThatDiesIsAnsweredForAndReplaced(t *testing.T) {
+// owedError reads the error for a request that no daemon will answer, and
+// returns its id.
+func (p *proc) owedError(says string) string {
+	p.t.Helper()
+	r := p.reply()
+	if r.Error == nil || !strings.Contains(r.Error.Message, "outcome is unknown") || !strings.Contains(r.Error.Message, says) {
+		p.t.Fatalf("got %s %+v, want an error that says %q", r.ID, r.Error, says)
+	}
+	return string(r.ID)
+}
+
+func TestWhatADeadDaemonOwedIsAskedOfItsSuccessor(t *testing.T) {
+	h := newHome(t, "ok")
+	p := h.start()
+	p.send(request(`0`, "echo"))
+	p.recv()
+	p.send(request(`"c"`, "silent"))
+	p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}` + "\n")
+	p.send(request(`7`, "dieonce") + request(`"s"`, "echo"))
+	r := p.reply()
+	want := []resent{{ID: []byte(`7`), place: place{1, 4}}, {ID: []byte(`"s"`), place: place{1, 5}}}
+	if string(r.ID) != "7" || r.Error != nil || r.Result.Echo != request(`7`, "dieonce") {
+		t.Errorf("got %s %+v %q", r.ID, r.Error, r.Result.Echo)
+	}
+	if got := r.Result.Hello; got.Session != fmt.Sprintf("session-of-%d", h.daemons()[0]) || got.Link != 2 || !reflect.DeepEqual(got.Resent[:1], want[:1]) {
+		t.Errorf("the next daemon was told %+v, want %+v", got, want)
+	}
+	// The second request may have been read by the shim before the first
+	// daemon ended or after; it is answered once all the same.
+	if r := p.reply(); string(r.ID) != `"s"` || r.Error != nil {
+		t.Errorf("got %s %+v", r.ID, r.Error)
+	}
+	p.send(request(`8`, "echo"))
+	if r := p.reply(); string(r.ID) != "8" {
+		t.Errorf("got %s, want 8 and no answer twice", r.ID)
+	}
+	if n := len(h.daemons()); n != 2 {
+		t.Errorf("%d daemons, want 2", n)
+	}
+}
+
+func TestARequestThatEndsEachDaemonIsSentToSome(t *testing.T) {
 	for _, how := range []string{"die", "half"} {
 		t.Run(how, func(t *testing.T) {
 			h := newHome(t, "ok")
 			p := h.start()
-			p.send(request(`0`, "echo"))
-			p.recv()
-			p.send(request(`"s"`, "silent") + request(`"c"`, "silent"))
-			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"c"}}` + "\n")
 			p.send(request(`7`, how))
-			got := map[string]bool{}
-			for range 2 {
-				r := p.reply()
-				if r.Error == nil || !strings.Contains(r.Error.Message, "outcome is unknown") {
-					t.Fatalf("got %s %+v", r.ID, r.Error)
-				}
-				got[string(r.ID)] = true
+			if id := p.owedError("has ended several daemons"); id != "7" {
+				t.Errorf("got %s, want 7", id)
 			}
-			if !got[`"s"`] || !got[`7`] {
-				t.Errorf("answered %v, want \"s\" and 7", got)
-			}
-			first := h.daemons()[0]
 			p.send(request(`8`, "echo"))
-			r := p.reply()
-			if string(r.ID) != "8" || r.Result.Hello.Session != fmt.Sprintf("session-of-%d", first) {
-				t.Errorf("the next daemon: got id %s, hello %+v", r.ID, r.Result.Hello)
+			if r := p.reply(); string(r.ID) != "8" || r.Error != nil {
+				t.Errorf("got %s %+v", r.ID, r.Error)
+			}
+			if n := len(h.daemons()); n != 2+maxResends {
+				t.Errorf("%d daemons, want %d", n, 2+maxResends)
 			}
 		})
+	}
+}
+
+func TestWhatNoDaemonCanTakeOverIsAnswered(t *testing.T) {
+	for _, tt := range []struct{ daemon, says string }{
+		{"old", "too old"},
+		{"once", "there is no room"},
+	} {
+		t.Run(tt.daemon, func(t *testing.T) {
+			h := newHome(t, tt.daemon)
+			p := h.start()
+			p.send(request(`1`, "die"))
+			if id := p.owedError(tt.says); id != "1" {
+				t.Errorf("got %s, want 1", id)
+			}
+		})
+	}
+}
+
+func TestARequestThatIsTooLargeToKeepIsAnswered(t *testing.T) {
+	h := newHome(t, "ok")
+	p := h.start()
+	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":3,"method":"silent","x":"%s"}`+"\n", strings.Repeat("x", 17<<20)))
+	p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":4,"method":"die","x":"%s"}`+"\n", strings.Repeat("x", 17<<20)))
+	if id := p.owedError("too large to keep"); id != "4" {
+		t.Errorf("got %s, want 4", id)
+	}
+	p.send(request(`5`, "echo"))
+	if r := p.reply(); string(r.ID) != "5" || len(r.Result.Hello.Resent) != 1 {
+		t.Errorf("got %s, resent %d", r.ID, len(r.Result.Hello.Resent))
+	}
+}
+
+func TestAnIDIsAnsweredOnce(t *testing.T) {
+	d := newDebts()
+	m := message{ID: []byte("1"), Method: "x"}
+	d.add(m, []byte("line\n"), place{1, 1})
+	if got := string(d.again()); got != "line\n" {
+		t.Fatalf("got %q", got)
+	}
+	if first, second := d.answered(m.ID), d.answered(m.ID); !first || second {
+		t.Errorf("passed on: %v, %v; want the first alone", first, second)
+	}
+	d.add(m, []byte("line\n"), place{2, 1})
+	if !d.answered(m.ID) || d.kept != 0 || len(d.byID) != 0 {
+		t.Errorf("the answer to a new request of an old id is not passed on, or something is left: %+v", d)
+	}
+}
+
+func TestAnIdleShimGoesToTheNextDaemonByItself(t *testing.T) {
+	h := newHome(t, "ok")
+	p := h.start()
+	p.send(request(`1`, "echo"))
+	p.recv()
+	if err := syscall.Kill(h.daemons()[0], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(hang); len(h.daemons()) < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not")
+		}
+	}
+	p.send(request(`2`, "echo"))
+	if r := p.reply(); string(r.ID) != "2" || r.Error != nil || r.Result.Hello.Resent != nil {
+		t.Errorf("got %s %+v", r.ID, r.Error)
+	}
+}
+
+func TestADaemonThatSaysItIsTheEndIsNotStartedAgainForNothing(t *testing.T) {
+	h := newHome(t, "ok")
+	p := h.start()
+	p.send(request(`1`, "silent") + request(`2`, "end"))
+	if r := p.reply(); string(r.ID) != "2" || r.Error != nil {
+		t.Errorf("got %s %+v", r.ID, r.Error)
+	}
+	if id := p.owedError("told to end"); id != "1" {
+		t.Errorf("got %s, want 1", id)
+	}
+	if n := len(h.daemons()); n != 1 {
+		t.Errorf("%d daemons before the next request, want 1", n)
+	}
+	p.send(request(`3`, "echo"))
+	if r := p.reply(); string(r.ID) != "3" || r.Error != nil {
+		t.Errorf("got %s %+v", r.ID, r.Error)
+	}
+	if n := len(h.daemons()); n != 2 {
+		t.Errorf("%d daemons after it, want 2", n)
+	}
+}
+
+func TestTheNextDaemonIsToldWhatTheLastOneKnewOfTheAgent(t *testing.T) {
+	const params = `{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"n":9007199254740993}`
+	const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	replay := func(n int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"bridge-shim-replay-%d","method":"initialize","params":%s}`, n, params)
+	}
+	h := newHome(t, "ok")
+	p := h.start()
+	p.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + params + "}\n")
+	p.recv()
+	for n, told := range []string{replay(1), replay(2) + "\n" + initialized} {
+		id := strconv.Itoa(10 + n)
+		p.send(request(id, "dieonce"))
+		if r := p.reply(); string(r.ID) != id || r.Error != nil {
+			t.Fatalf("got %s %+v", r.ID, r.Error)
+		}
+		p.send(request(`3`, "history"))
+		want := told + "\n" + strings.TrimSpace(request(id, "dieonce")+request(`3`, "history"))
+		if r := p.reply(); string(r.ID) != "3" || r.Result.Echo != want {
+			t.Errorf("daemon %d: got id %s, and it was told %s, want %s", n+2, r.ID, r.Result.Echo, want)
+		}
+		p.send(initialized + "\n")
+	}
+}
+
+func TestWhatADeadDaemonAskedIsWithdrawn(t *testing.T) {
+	h := newHome(t, "ok")
+	p := h.start()
+	p.send(request(`1`, "ask"))
+	for range 4 {
+		p.recv()
+	}
+	p.send(`{"jsonrpc":"2.0","id":"q-2","result":{"action":"accept"}}` + "\n" + request(`2`, "dieonce"))
+	if got := p.recv(); !strings.Contains(got, `"method":"notifications/cancelled","params":{"requestId":"q-1"`) {
+		t.Errorf("got %s, want the end of q-1", got)
+	}
+	for range 3 { // request 1 is made again, and its questions
+		p.recv()
 	}
 }
 

@@ -40,7 +40,7 @@ func TestTheHelloKeepsToItsLimit(t *testing.T) {
 	h := newHello([]string{
 		"HUGE=" + strings.Repeat("x", maxEnv), "A=1", "EMPTY=", "=odd", "alone",
 		strings.Repeat("N", maxEnv) + "=v", "HALF=" + strings.Repeat("y", maxEnv/2),
-	}, "s")
+	}, claim{session: "s"})
 	if len(h.Env) != 3 || h.Env["A"] != "1" || len(h.Env["HALF"]) != maxEnv/2 || h.Session != "s" {
 		t.Errorf("got %d variables", len(h.Env))
 	}
@@ -62,6 +62,14 @@ func TestASocketOfAnotherUserIsNotUsed(t *testing.T) {
 	}
 	if err := checkOwner(path); err == nil || !strings.Contains(err.Error(), "belongs to another user") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The form of results that one agent wants is not every agent's default.
+func TestTheDaemonDoesNotGetTheAgentsOutputMode(t *testing.T) {
+	got := shared([]string{"A=1", "MCP_BRIDGE_OUTPUT_MODE=json", "MCP_BRIDGE_TIMEOUT=9"})
+	if want := []string{"A=1", "MCP_BRIDGE_TIMEOUT=9"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

@@ -8,19 +8,24 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/pflag"
 
+	"github.com/bridged/bridged/pkg/audit"
+	"github.com/bridged/bridged/pkg/bridge"
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/memory"
 	"github.com/bridged/bridged/pkg/proxy"
 	"github.com/bridged/bridged/pkg/runtime"
 )
 
 // config is the daemon's configuration. Each field is a key of config.toml, a
-// flag and an environment variable; keys lists them.
+// flag and an environment variable; keys lists them. The tables of clients,
+// servers and rules are in the file alone.
 type config struct {
 	Engine struct {
 		Runtime word `toml:"runtime"`
@@ -41,9 +46,10 @@ type config struct {
 		MaxBytes byteSize `toml:"max_bytes"`
 	} `toml:"files"`
 	Pool struct {
-		Warm   count `toml:"warm"`
-		Max    count `toml:"max"`
-		Memory share `toml:"memory"`
+		Warm   count    `toml:"warm"`
+		Max    count    `toml:"max"`
+		Memory share    `toml:"memory"`
+		Wait   patience `toml:"wait"`
 	} `toml:"pool"`
 	Run struct {
 		Timeout    duration `toml:"timeout"`
@@ -53,15 +59,67 @@ type config struct {
 		SessionIdle patience `toml:"session_idle"`
 		PauseAfter  patience `toml:"pause_after"`
 		MaxSessions count    `toml:"max_sessions"`
+		AdoptGrace  patience `toml:"adopt_grace"`
 	} `toml:"run"`
+	Memory struct {
+		Folder   word     `toml:"folder"`
+		MaxBytes byteSize `toml:"max_bytes"`
+		MaxTotal byteSize `toml:"max_total"`
+		MaxCount count    `toml:"max_count"`
+		History  count    `toml:"history"`
+	} `toml:"memory"`
+	Tools struct {
+		Enabled  toggle   `toml:"enabled"`
+		MaxBytes byteSize `toml:"max_bytes"`
+		MaxCount count    `toml:"max_count"`
+		Versions count    `toml:"versions"`
+	} `toml:"tools"`
+	Output struct {
+		Mode      outputMode `toml:"mode"`
+		MaxTokens count      `toml:"max_tokens"`
+	} `toml:"output"`
+	Client  clientTables `toml:"client"`
 	Servers struct {
 		Idle        duration `toml:"idle"`
 		CallTimeout duration `toml:"call_timeout"`
+		CatalogAge  patience `toml:"catalog_age"`
 	} `toml:"servers"`
+	Discovery struct {
+		Sources        wordList `toml:"sources"`
+		Exclude        wordList `toml:"exclude"`
+		ProjectConfigs word     `toml:"project_configs"`
+		TrustAgents    toggle   `toml:"trust_agents"`
+	} `toml:"discovery"`
+	Server serverTables `toml:"server"`
+	Policy policyTable  `toml:"policy"`
+	Audit  struct {
+		Enabled   toggle   `toml:"enabled"`
+		Path      word     `toml:"path"`
+		Arguments word     `toml:"arguments"`
+		Code      word     `toml:"code"`
+		MaxSize   byteSize `toml:"max_size"`
+		MaxAge    patience `toml:"max_age"`
+		MaxFiles  count    `toml:"max_files"`
+		Sync      delay    `toml:"sync"`
+		OnError   word     `toml:"on_error"`
+	} `toml:"audit"`
+	Trace struct {
+		Endpoint word     `toml:"endpoint"`
+		Headers  wordList `toml:"headers"`
+		Sample   ratio    `toml:"sample"`
+		Servers  toggle   `toml:"servers"`
+	} `toml:"trace"`
+	Ops struct {
+		Listen    word   `toml:"listen"`
+		TokenFile word   `toml:"token_file"`
+		PProf     toggle `toml:"pprof"`
+	} `toml:"ops"`
 	Log struct {
 		Level  word `toml:"level"`
 		Format word `toml:"format"`
 	} `toml:"log"`
+
+	reaper []string // the command that ends what servers leave when the daemon is killed; nil for none
 }
 
 // A patience is a span of time or "never", which is its zero value.
@@ -106,14 +164,37 @@ func defaultConfig() *config {
 	c.Pool.Warm = 2
 	c.Pool.Max = 32
 	c.Pool.Memory = share{percent: 75}
+	c.Pool.Wait = patience(time.Minute)
 	c.Run.Timeout = duration(30e9)
 	c.Run.MaxTimeout = duration(120e9)
 	c.Run.YieldAfter = patience(50e9)
 	c.Run.SessionIdle = patience(30 * time.Minute)
 	c.Run.PauseAfter = patience(time.Minute)
 	c.Run.MaxSessions = 16
+	c.Run.AdoptGrace = patience(5 * time.Minute)
+	c.Output.Mode = outputMode(bridge.Compact)
+	c.Output.MaxTokens = bridge.DefaultMaxTokens
 	c.Servers.Idle = duration(600e9)
 	c.Servers.CallTimeout = duration(proxy.DefaultCallTimeout)
+	c.Servers.CatalogAge = patience(proxy.DefaultCatalogAge)
+	c.Discovery.ProjectConfigs = projectAsk
+	c.Audit.Enabled = true
+	c.Audit.Arguments = word(audit.Digest)
+	c.Audit.Code = word(audit.Full)
+	c.Audit.MaxSize = audit.DefaultMaxSize
+	c.Audit.MaxAge = patience(30 * 24 * time.Hour)
+	c.Audit.MaxFiles = audit.DefaultMaxFiles
+	c.Audit.Sync = delay(time.Second)
+	c.Audit.OnError = onErrorContinue
+	c.Memory.MaxBytes = memory.DefaultMaxBytes
+	c.Memory.MaxTotal = memory.DefaultMaxTotal
+	c.Memory.MaxCount = memory.DefaultMaxCount
+	c.Memory.History = memory.DefaultHistory
+	c.Tools.Enabled = true
+	c.Tools.MaxBytes = memory.DefaultToolBytes
+	c.Tools.MaxCount = memory.DefaultTools
+	c.Tools.Versions = memory.DefaultToolVersions
+	c.Trace.Servers = true
 	c.Log.Level = "info"
 	c.Log.Format = "auto"
 	return c
@@ -148,16 +229,50 @@ func (c *config) keys() []key {
 		{"pool.warm", "MCP_BRIDGE_POOL_WARM", "sandboxes kept ready", &c.Pool.Warm},
 		{"pool.max", "MCP_BRIDGE_POOL_MAX", "sandboxes in all, those of sessions included", &c.Pool.Max},
 		{"pool.memory", "MCP_BRIDGE_POOL_MEMORY", "what the sandboxes' memory limits may add up to: a size, a share of the engine's machine, or never", &c.Pool.Memory},
+		{"pool.wait", "MCP_BRIDGE_POOL_WAIT", "how long a call waits for a sandbox when code runs in all that may be, or never: it is told so at once", &c.Pool.Wait},
 		{"run.timeout", "MCP_BRIDGE_TIMEOUT", "time limit of a call that sets none", &c.Run.Timeout},
 		{"run.max_timeout", "MCP_BRIDGE_MAX_TIMEOUT", "highest time limit that a call may set", &c.Run.MaxTimeout},
 		{"run.yield_after", "MCP_BRIDGE_YIELD_AFTER", "when a call that takes no progress is answered though its code still runs, or never", &c.Run.YieldAfter},
 		{"run.session_idle", "MCP_BRIDGE_SESSION_IDLE", "how long a session may be idle before its sandbox is ended, or never", &c.Run.SessionIdle},
 		{"run.pause_after", "MCP_BRIDGE_PAUSE_AFTER", "how long a session may be idle before its sandbox is paused until the next call, or never", &c.Run.PauseAfter},
 		{"run.max_sessions", "MCP_BRIDGE_MAX_SESSIONS", "named sessions that one agent may have at once, the default one included", &c.Run.MaxSessions},
+		{"run.adopt_grace", "MCP_BRIDGE_ADOPT_GRACE", "how long sandboxes of a daemon that ended wait for the next one, and that for their shims, or never: they end with their daemon", &c.Run.AdoptGrace},
+		{"memory.folder", "MCP_BRIDGE_STATE_DIR", "folder whose user_tools holds what outlives sessions; empty: ~/MCPs", &c.Memory.Folder},
+		{"memory.max_bytes", "MCP_BRIDGE_MEMORY_MAX_BYTES", "size of one memory, its value and metadata as JSON", &c.Memory.MaxBytes},
+		{"memory.max_total", "MCP_BRIDGE_MEMORY_MAX_TOTAL", "size of all global memories, and of those of each project; their history may have as much", &c.Memory.MaxTotal},
+		{"memory.max_count", "MCP_BRIDGE_MEMORY_MAX_COUNT", "global memories, and memories of each project", &c.Memory.MaxCount},
+		{"memory.history", "MCP_BRIDGE_MEMORY_HISTORY", "earlier versions of each memory that are kept", &c.Memory.History},
+		{"tools.enabled", "MCP_BRIDGE_TOOLS", "whether code may save tools, and use those that were saved, see docs/tools.md", &c.Tools.Enabled},
+		{"tools.max_bytes", "MCP_BRIDGE_TOOLS_MAX_BYTES", "size of one saved tool, with all that it needs", &c.Tools.MaxBytes},
+		{"tools.max_count", "MCP_BRIDGE_TOOLS_MAX_COUNT", "saved tools in all", &c.Tools.MaxCount},
+		{"tools.versions", "MCP_BRIDGE_TOOLS_VERSIONS", "versions of each saved tool that are kept", &c.Tools.Versions},
+		{"output.mode", "MCP_BRIDGE_OUTPUT_MODE", "form of results for agents that ask for none: compact, toon or json, see docs/results.md", &c.Output.Mode},
+		{"output.max_tokens", "MCP_BRIDGE_OUTPUT_TOKENS", "tokens that the text of a result may cost; the rest is cut, see docs/results.md", &c.Output.MaxTokens},
 		{"servers.idle", "MCP_BRIDGE_SERVER_IDLE", "how long an MCP server may be idle before it is stopped", &c.Servers.Idle},
 		{"servers.call_timeout", "MCP_BRIDGE_CALL_TIMEOUT", "time limit of one call of an MCP server's tool whose definition sets none", &c.Servers.CallTimeout},
+		{"servers.catalog_age", "MCP_BRIDGE_CATALOG_AGE", "age past which a list of tools that is looked at is asked for anew in the background, or never", &c.Servers.CatalogAge},
+		{"discovery.sources", "MCP_BRIDGE_SOURCES", "agents whose configuration files are read; empty: all", &c.Discovery.Sources},
+		{"discovery.exclude", "MCP_BRIDGE_EXCLUDE", "what is not read of them: agents, servers as agent/name, files and folders", &c.Discovery.Exclude},
+		{"discovery.project_configs", "MCP_BRIDGE_PROJECT_CONFIGS", "servers that a project's own files define: ask, allow or deny", &c.Discovery.ProjectConfigs},
+		{"discovery.trust_agents", "MCP_BRIDGE_TRUST_AGENTS", "whether a project's server needs no approval that was allowed in Claude Code", &c.Discovery.TrustAgents},
+		{"audit.enabled", "MCP_BRIDGE_AUDIT", "whether runs and calls are logged, see docs/audit.md", &c.Audit.Enabled},
+		{"audit.path", "MCP_BRIDGE_AUDIT_PATH", "folder of the audit log, of one daemon alone; empty: in the state folder", &c.Audit.Path},
+		{"audit.arguments", "MCP_BRIDGE_AUDIT_ARGUMENTS", "what is logged of a call's arguments: digest, masked or full", &c.Audit.Arguments},
+		{"audit.code", "MCP_BRIDGE_AUDIT_CODE", "what is logged of a run's code: digest or full", &c.Audit.Code},
+		{"audit.max_size", "MCP_BRIDGE_AUDIT_MAX_SIZE", "size at which a new file of the audit log is begun", &c.Audit.MaxSize},
+		{"audit.max_age", "MCP_BRIDGE_AUDIT_MAX_AGE", "age at which a new file of the audit log is begun, or never", &c.Audit.MaxAge},
+		{"audit.max_files", "MCP_BRIDGE_AUDIT_MAX_FILES", "files of the audit log that are kept", &c.Audit.MaxFiles},
+		{"audit.sync", "MCP_BRIDGE_AUDIT_SYNC", "how long a line may wait until it is on the disk, or always: not at all", &c.Audit.Sync},
+		{"audit.on_error", "MCP_BRIDGE_AUDIT_ON_ERROR", "when the audit log can't be written: continue, and note the gap, or refuse runs and calls", &c.Audit.OnError},
+		{"trace.endpoint", "MCP_BRIDGE_TRACE_ENDPOINT", "OTLP/HTTP collector that calls' traces are sent to, see docs/tracing.md; empty: what OTEL_* variables say; off: none", &c.Trace.Endpoint},
+		{"trace.headers", "MCP_BRIDGE_TRACE_HEADERS", "what is sent along to the collector: NAME=VALUE, or NAME=file:/path", &c.Trace.Headers},
+		{"trace.sample", "MCP_BRIDGE_TRACE_SAMPLE", "share of the traces that no agent has begun which are made, 0 to 1; empty: what OTEL_TRACES_SAMPLER says, else all", &c.Trace.Sample},
+		{"trace.servers", "MCP_BRIDGE_TRACE_SERVERS", "whether MCP servers are told of the trace that a call is part of, also of an agent's own", &c.Trace.Servers},
+		{"ops.listen", "MCP_BRIDGE_OPS_LISTEN", "address of this machine for docs/operations.md, such as 127.0.0.1:7070, beside the socket; empty: none", &c.Ops.Listen},
+		{"ops.token_file", "MCP_BRIDGE_OPS_TOKEN_FILE", "file of the token that this address asks for, made if it is not there; empty: in the state folder", &c.Ops.TokenFile},
+		{"ops.pprof", "MCP_BRIDGE_OPS_PPROF", "whether profiles of the daemon can be had at /debug/pprof", &c.Ops.PProf},
 		{"log.level", "MCP_BRIDGE_LOG_LEVEL", "debug, info, warn or error", &c.Log.Level},
-		{"log.format", "MCP_BRIDGE_LOG_FORMAT", "text, json, or auto: text on a terminal", &c.Log.Format},
+		{"log.format", "MCP_BRIDGE_LOG_FORMAT", "text, json, or auto: text on a terminal, fields in the journal", &c.Log.Format},
 	}
 }
 
@@ -240,11 +355,23 @@ func (c *config) parse(path string, data []byte) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	c.Mounts.place(path, data)
+	c.Client.place(path, data)
+	c.Server.place(path, data)
+	c.Policy.place(path, data)
 	return nil
 }
 
 // nearest suggests what an unknown key was meant to be.
 func (c *config) nearest(path []string) string {
+	if path[0] == "server" && len(path) > 1 {
+		return nearestServerKey(path[len(path)-1])
+	}
+	if path[0] == "client" && len(path) > 1 {
+		return nearestClientKey(path[len(path)-1])
+	}
+	if path[0] == "policy" && len(path) > 1 {
+		return nearestPolicyKey(path[1:])
+	}
 	var names []string
 	for _, k := range c.keys() {
 		names = append(names, k.name)
@@ -272,12 +399,14 @@ func (c *config) check() error {
 		return errors.New("pool.max 0: no session could start; give at least 1")
 	case c.Pool.Warm > c.Pool.Max:
 		return fmt.Errorf("pool.warm %d is more than pool.max %d", c.Pool.Warm, c.Pool.Max)
+	case !fitsResults(c.Output.MaxTokens):
+		return fmt.Errorf("output.max_tokens is %d: %w", c.Output.MaxTokens, errMaxTokens)
 	case c.Run.MaxSessions < 1:
 		return errors.New("run.max_sessions 0: no session could start; give at least 1")
 	case c.Run.Timeout > c.Run.MaxTimeout:
 		return fmt.Errorf("run.timeout %s is more than run.max_timeout %s", c.Run.Timeout, c.Run.MaxTimeout)
 	}
-	if err := cmp.Or(c.checkFolders(), c.Mounts.check()); err != nil {
+	if err := cmp.Or(c.checkFolders(), c.Mounts.check(), c.Client.check(), c.Server.check(), c.Policy.check(os.Getenv("HOME")), c.checkAudit(), c.checkTrace(), c.checkOps(), c.checkDiscovery(), c.checkMemory()); err != nil {
 		return err
 	}
 	if _, err := logLevel(string(c.Log.Level)); err != nil {
@@ -288,6 +417,53 @@ func (c *config) check() error {
 		return nil
 	}
 	return fmt.Errorf("log.format %q: use text, json or auto", c.Log.Format)
+}
+
+func (c *config) checkDiscovery() error {
+	switch c.Discovery.ProjectConfigs {
+	case projectAsk, projectAllow, projectDeny:
+	default:
+		return fmt.Errorf("discovery.project_configs %q: use ask, allow or deny", c.Discovery.ProjectConfigs)
+	}
+	for _, agent := range c.Discovery.Sources {
+		if !slices.Contains(discovery.Agents(), agent) {
+			return fmt.Errorf("discovery.sources: there is no agent %q; there are: %s", agent, strings.Join(discovery.Agents(), ", "))
+		}
+	}
+	for _, what := range c.Discovery.Exclude {
+		if err := checkExclude(what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *config) checkMemory() error {
+	m := c.Memory
+	switch {
+	case m.MaxBytes < 1 || m.MaxBytes > memory.MaxMaxBytes:
+		return fmt.Errorf("memory.max_bytes %s: give 1 to %s", m.MaxBytes, byteSize(memory.MaxMaxBytes))
+	case m.MaxTotal < m.MaxBytes:
+		return fmt.Errorf("memory.max_total %s is less than memory.max_bytes %s", m.MaxTotal, m.MaxBytes)
+	case m.MaxCount < 1:
+		return errors.New("memory.max_count 0: nothing could be saved; give at least 1")
+	}
+	return nil
+}
+
+// checkExclude refuses what would leave nothing out.
+func checkExclude(what string) error {
+	if strings.HasPrefix(what, "~/") || filepath.IsAbs(what) {
+		if _, err := filepath.Match(what, ""); err != nil {
+			return fmt.Errorf("discovery.exclude %q: %w", what, err)
+		}
+		return nil
+	}
+	if agent, _, _ := strings.Cut(what, "/"); slices.Contains(discovery.Agents(), agent) {
+		return nil
+	}
+	return fmt.Errorf("discovery.exclude %q: give an agent, a server as agent/name, or a path that begins with / or ~/; agents are: %s",
+		what, strings.Join(discovery.Agents(), ", "))
 }
 
 // checkFolders keeps the writable folders, which lie in memory, below the

@@ -257,3 +257,18 @@ func TestAShareOfMemory(t *testing.T) {
 		}
 	}
 }
+
+// wantRefused has a configuration file that is wrong refused, with words that
+// say where and what to do.
+func wantRefused(t *testing.T, file string, say ...string) {
+	t.Helper()
+	_, err := loadConfig(flagsFor(t, "--config", writeConfig(t, file)), env())
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	for _, want := range say {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error %q does not say %q", err, want)
+		}
+	}
+}

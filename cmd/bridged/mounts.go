@@ -57,16 +57,10 @@ func (l *mountList) Set(s string) error {
 // Type names the kind of value in help texts.
 func (*mountList) Type() string { return "list" }
 
-var mountsTable = regexp.MustCompile(`(?m)^[ \t]*\[\[[ \t]*mounts[ \t]*\]\]`)
-
 // place notes where in the configuration file each mount stands.
 func (l mountList) place(path string, data []byte) {
-	tables := mountsTable.FindAllIndex(data, -1)
-	for i := range l {
-		l[i].where = path
-		if len(tables) == len(l) {
-			l[i].where += ":" + strconv.Itoa(1+strings.Count(string(data[:tables[i][0]]), "\n"))
-		}
+	for i, where := range tablePlaces("mounts", path, data, len(l)) {
+		l[i].where = where
 	}
 }
 
@@ -212,7 +206,13 @@ func (l mountList) targets() []string {
 // read-only mount keeps nobody from connecting to one. The daemon's own folder
 // is among them.
 func privatePaths(c *config, p paths, getenv func(string) string) []string {
-	private := []string{filepath.Dir(p.socket), filepath.Dir(p.ops), p.state}
+	private := []string{filepath.Dir(p.socket), filepath.Dir(p.ops), p.state, p.audit}
+	if p.token != "" {
+		private = append(private, p.token)
+	}
+	if p.cache != "" {
+		private = append(private, p.cache)
+	}
 	if p.output != "" {
 		private = append(private, p.output) // other agents' files
 	}

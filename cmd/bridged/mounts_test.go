@@ -156,7 +156,7 @@ func TestServeRefusesABadMountBeforeItListens(t *testing.T) {
 	c.Mounts = mountList{{Source: "/nonexistent", Target: "/data", where: "config.toml:1"}}
 	dir := t.TempDir()
 	p := paths{socket: dir + "/mcp.sock", ops: dir + "/ops.sock", state: dir + "/state"}
-	err := serve(t.Context(), c, p, zerolog.Nop())
+	err := serve(t.Context(), c, p, false, zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "config.toml:1: source /nonexistent does not exist") {
 		t.Errorf("got %v", err)
 	}

@@ -42,14 +42,13 @@ func newOutbox(dir string, most int64) *outbox {
 	return &outbox{dir: dir, most: most, mine: map[string]saved{}}
 }
 
-// outputDir is the folder that the configuration names, "" for none.
-func (c *config) outputDir(getenv func(string) string) (string, error) {
-	dir := string(c.Files.Output)
+// folderOf is the folder that a key of the configuration names, "" for none.
+func folderOf(key, dir string, getenv func(string) string) (string, error) {
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok && getenv("HOME") != "" {
 		dir = filepath.Join(getenv("HOME"), rest)
 	}
 	if dir != "" && !filepath.IsAbs(dir) {
-		return "", fmt.Errorf("files.output %q: give an absolute path, or one that begins with ~/", dir)
+		return "", fmt.Errorf("%s %q: give an absolute path, or one that begins with ~/", key, dir)
 	}
 	return dir, nil
 }
@@ -142,7 +141,7 @@ func (o *outbox) Keep(name string, write func(w io.Writer, most int64) error) (s
 // unchanged reports whether the file is still there as it was saved.
 func (s saved) unchanged(root *os.Root) bool {
 	info, err := root.Lstat(s.name)
-	return err == nil && os.SameFile(info, s.info) && info.Size() == s.info.Size() && info.ModTime().Equal(s.info.ModTime())
+	return err == nil && unaltered(s.info, info)
 }
 
 // place moves a part to its name: that of before if it may be replaced, and

@@ -226,15 +226,11 @@ func TestTheOutputFolderIsTriedAtTheStart(t *testing.T) {
 		t.Error(err)
 	}
 	for path, want := range map[string]string{"~/out": "/home/ann/out", "/out": "/out", "": ""} {
-		c := defaultConfig()
-		c.Files.Output = word(path)
-		if got, err := c.outputDir(env("HOME=/home/ann")); err != nil || got != want {
+		if got, err := folderOf("files.output", path, env("HOME=/home/ann")); err != nil || got != want {
 			t.Errorf("%q: got %q, %v, want %q", path, got, err, want)
 		}
 	}
-	c := defaultConfig()
-	c.Files.Output = "out"
-	if _, err := c.outputDir(env()); err == nil || !strings.Contains(err.Error(), "~/") {
+	if _, err := folderOf("files.output", "out", env()); err == nil || !strings.Contains(err.Error(), "~/") || !strings.Contains(err.Error(), "files.output") {
 		t.Errorf("a relative path: got %v", err)
 	}
 }

@@ -12,16 +12,17 @@ func TestPathsFollowTheEnvironment(t *testing.T) {
 		socket string
 		ops    string
 		state  string
+		cache  string
 	}{
 		{"the runtime folder of the session", []string{"HOME=/h", "XDG_RUNTIME_DIR=/run/user/1"},
-			"/run/user/1/bridged/mcp.sock", "/run/user/1/bridged/ops.sock", "/h/.local/state/bridged"},
+			"/run/user/1/bridged/mcp.sock", "/run/user/1/bridged/ops.sock", "/h/.local/state/bridged", "/h/.cache/bridged"},
 		{"no runtime folder", []string{"HOME=/h"},
-			"/h/.local/state/bridged/mcp.sock", "/h/.local/state/bridged/ops.sock", "/h/.local/state/bridged"},
-		{"a socket by name has an operations socket by name", []string{"HOME=/h", "BRIDGED_SOCKET=/x/a.sock", "XDG_STATE_HOME=/s"},
-			"/x/a.sock", "/x/a-ops.sock", "/s/bridged"},
+			"/h/.local/state/bridged/mcp.sock", "/h/.local/state/bridged/ops.sock", "/h/.local/state/bridged", "/h/.cache/bridged"},
+		{"a socket by name has an operations socket by name", []string{"XDG_CACHE_HOME=/c", "BRIDGED_SOCKET=/x/a.sock", "XDG_STATE_HOME=/s"},
+			"/x/a.sock", "/x/a-ops.sock", "/s/bridged", "/c/bridged"},
 	} {
 		p, err := findPaths(env(row.env...))
-		if err != nil || p.socket != row.socket || p.ops != row.ops || p.state != row.state {
+		if err != nil || p.socket != row.socket || p.ops != row.ops || p.state != row.state || p.cache != row.cache {
 			t.Errorf("%s: got %+v, %v", row.name, p, err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/bridged/bridged/pkg/proxy"
 )
 
 // rootCommand is the whole command line.
@@ -17,8 +19,24 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), statusCommand(), runCommand(), imageCommand(), versionCommand())
+	root.AddCommand(
+		serveCommand(), stopCommand(), statusCommand(), doctorCommand(), runCommand(), serversCommand(), catalogCommand(), memoryCommand(), toolsCommand(),
+		loginCommand(), logoutCommand(), approvalsCommand(), pinsCommand(), auditCommand(),
+		installCommand(), uninstallCommand(), registerCommand(), unregisterCommand(), imageCommand(), versionCommand(),
+	)
+	root.AddCommand(reapCommand())
 	return root
+}
+
+// reapCommand is run by ourselves alone, see proxy.Options.
+func reapCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "reap MARK",
+		Short:  "End what the servers of a daemon have left that was killed",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true,
+		Run:    func(cmd *cobra.Command, args []string) { proxy.Reap(cmd.InOrStdin(), args[0]) },
+	}
 }
 
 func versionCommand() *cobra.Command {
@@ -43,6 +61,9 @@ func loadFor(cmd *cobra.Command) (*config, paths, error) {
 	if err != nil {
 		return nil, paths{}, err
 	}
-	p.output, err = c.outputDir(os.Getenv)
+	if self, err := os.Executable(); err == nil { // else servers get no reaper
+		c.reaper = []string{self, reapCommand().Name()}
+	}
+	err = p.configured(c, os.Getenv)
 	return c, p, err
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
+	"net"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +19,9 @@ import (
 	"github.com/bridged/bridged/images"
 	"github.com/bridged/bridged/pkg/bridge"
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/memory"
 	"github.com/bridged/bridged/pkg/ops"
+	"github.com/bridged/bridged/pkg/policy"
 	"github.com/bridged/bridged/pkg/proxy"
 	"github.com/bridged/bridged/pkg/runtime"
 	"github.com/bridged/bridged/pkg/sandbox"
@@ -26,10 +31,12 @@ import (
 const stopTimeout = 20 * time.Second
 
 func serveCommand() *cobra.Command {
+	replace := false
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
-		Long: "Serves agents until SIGTERM or SIGINT, then ends their sessions and removes its containers.\n" +
+		Long: "Serves agents. SIGTERM ends the daemon and leaves the sessions to the next one, which goes on with them if it is\n" +
+			"started within run.adopt_grace; SIGINT and `bridged stop` end the sessions and remove their containers.\n" +
 			"If a daemon listens on the socket already, this one says so and ends with exit code 0.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,19 +48,23 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), c, p, log)
+			// The signals that end this context are told apart in serve.
+			return serve(context.WithoutCancel(cmd.Context()), c, p, replace, log)
 		},
 	}
+	cmd.Flags().BoolVar(&replace, "replace", false, "take over from the daemon that runs, if one does, without refusing a connection")
 	addFlags(cmd.Flags())
 	return cmd
 }
 
-// serve listens, then runs a daemon until ctx ends.
-func serve(ctx context.Context, c *config, p paths, log zerolog.Logger) error {
+// serve listens, then runs a daemon until it is told to end, or ctx ends.
+func serve(ctx context.Context, c *config, p paths, replace bool, log zerolog.Logger) error {
+	signals, deaf := endSignals()
+	defer deaf()
 	if err := useFolders(c, p, log); err != nil {
 		return err
 	}
-	ln, err := bridge.Listen(p.socket)
+	ln, opsListener, err := sockets(ctx, p, replace)
 	if errors.Is(err, bridge.ErrInUse) {
 		log.Info().Str("socket", p.socket).Msg("another daemon listens already")
 		return nil
@@ -61,28 +72,52 @@ func serve(ctx context.Context, c *config, p paths, log zerolog.Logger) error {
 	if err != nil {
 		return err
 	}
-	defer ln.Close() //nolint:errcheck // Serve closes it first
-	opsListener, err := bridge.Listen(p.ops)
+	defer ln.Close()          //nolint:errcheck // Serve closes it first
+	defer opsListener.Close() //nolint:errcheck // Serve closes it first
+	files, err := openSessionFiles(sessionFolder(p.socket), predecessorPatience, log)
 	if err != nil {
 		return err
 	}
-	defer opsListener.Close() //nolint:errcheck // Serve closes it first
+	defer files.release()
 	instance, err := p.instance()
 	if err != nil {
 		return err
 	}
-	d := newDaemon(c, p, instance, log)
-	defer d.close()
+	audit, err := startAudit(c, p.audit, log)
+	if err != nil {
+		return err
+	}
+	pins, err := c.openPins(p, log)
+	if err != nil {
+		return err
+	}
+	traces, err := startTraces(c, os.Getenv, log)
+	if err != nil {
+		return err
+	}
+	d := newDaemon(c, p, instance, pins, traces, files, log)
+	d.audit, d.sockets = audit, []net.Listener{ln, opsListener}
+	alive, end := context.WithCancelCause(context.Background())
+	defer func() { d.close(errors.Is(context.Cause(alive), bridge.ErrLeave)) }()
 	log.Info().Str("socket", p.socket).Str("version", version).Msg("serve")
+	d.wake()
 	var running sync.WaitGroup
 	defer running.Wait()
-	running.Go(func() { d.leftovers.run(ctx, d.engines.get) })
+	defer end(errTold)
+	running.Go(func() { d.obey(ctx, alive, signals, end) })
+	running.Go(func() { d.legacy.run(alive) })
+	running.Go(func() { d.leftovers.run(alive, d.engines.get) })
+	running.Go(func() { d.engines.watch(alive, d.pool.Used) })
+	running.Go(func() { d.engines.sweepLater(alive) })
 	running.Go(func() {
-		if err := ops.Serve(ctx, opsListener, ops.Handler(d.status)); err != nil {
+		if err := ops.Serve(alive, opsListener, d.operations()); err != nil {
 			log.Error().Err(err).Msg("serve operations")
 		}
 	})
-	return d.bridge.Serve(ctx, ln)
+	running.Go(func() { d.servePort(alive) })
+	running.Go(func() { d.underSystemd(alive) })
+	running.Go(func() { d.watch.approvals(alive, d.approvals) })
+	return d.bridge.Serve(alive, ln)
 }
 
 // useFolders looks at the folders of the user's that the configuration names,
@@ -108,41 +143,113 @@ type daemon struct {
 	leftovers *leftovers
 	pool      *sandbox.Pool
 	catalog   *discovery.Catalog
+	approvals *policy.Approvals
+	pins      *policy.Pins // nil when they are switched off
 	proxy     *proxy.Proxy
 	bridge    *bridge.Server
+	tools     *memory.Tools
+	audit     *auditing
+	watch     *watching
+	traffic   *sandbox.Traffic
+	port      port
+	usage     *sampler
+	traces    *traces
+	watcher   *watcher
+	memory    *discovery.Memory
+	memories  *memory.Store
+	legacy    *legacy
+	stops     chan struct{} // has a token when the daemon is to end with all its sessions
+	replaced  chan struct{} // has a token when another daemon has its sockets
+	sockets   []net.Listener
+	handing   sync.Mutex // held while the sockets are handed over, and from then on
 }
 
-func newDaemon(c *config, p paths, instance string, log zerolog.Logger) *daemon {
-	d := &daemon{conf: c, paths: p, log: log, started: time.Now(), leftovers: &leftovers{log: log}}
+func newDaemon(c *config, p paths, instance string, pins *policy.Pins, traces *traces, files *sessionFiles, log zerolog.Logger) *daemon {
+	d := &daemon{
+		conf: c, paths: p, log: log, traces: traces, started: time.Now(), leftovers: &leftovers{log: log}, traffic: &sandbox.Traffic{},
+		stops: make(chan struct{}, 1), replaced: make(chan struct{}, 1),
+	}
+	d.watch = newWatching(d.fullStatus, d.totals)
+	d.legacy = newLegacy(files, time.Duration(c.Run.AdoptGrace), d.adoptSandbox, d.removeSandbox, log)
 	d.engines = &engines{
 		find:     func(ctx context.Context) (runtime.Engine, error) { return findEngine(ctx, c, log) },
-		instance: instance, process: randomName(), log: log,
+		instance: instance, process: randomName(), claimed: d.claimed, log: log, tells: d.watch,
 	}
 	d.pool = sandbox.NewPool(d.launch, sandbox.PoolOptions{
-		Warm: int(c.Pool.Warm), Max: int(c.Pool.Max), Memory: d.poolMemory, Each: int64(c.Sandbox.Memory),
+		Warm: int(c.Pool.Warm), Max: int(c.Pool.Max), Memory: d.poolMemory, Each: int64(c.Sandbox.Memory), Wait: time.Duration(c.Pool.Wait),
+		Rejoin:      d.rejoin,
 		SessionIdle: time.Duration(c.Run.SessionIdle), PauseAfter: time.Duration(c.Run.PauseAfter), Logger: log,
+		Watch: d.watch.sandbox,
 	})
-	d.catalog = discovery.NewCatalog()
-	d.proxy = proxy.New(proxy.Options{Catalog: d.catalog, IdleTimeout: time.Duration(c.Servers.Idle), CallTimeout: time.Duration(c.Servers.CallTimeout), Version: version, Logger: log})
+	d.usage = &sampler{live: func() []subject { return subjects(d.pool) }}
+	d.watcher, d.memory = newWatcher(log), &discovery.Memory{}
+	d.catalog, d.approvals, d.pins = discovery.NewCatalog(), &policy.Approvals{}, pins
+	o := proxyOptions(c, p)
+	o.Catalog, o.Approvals, o.Pins = d.catalog, d.approvals, pins
+	o.Containers, o.Logger, o.Watch = d.containers(), log, d.watch.server
+	if folder := p.catalog(); folder != "" {
+		o.Archive = discovery.NewArchive(folder)
+	}
+	d.proxy = proxy.New(o)
+	d.memories = openMemories(c, p)
+	d.tools = savedTools(c, p, os.Getenv)
 	d.bridge = bridge.NewServer(d.open, bridge.Options{
 		Version: version, MaxCode: sandbox.MaxCode, YieldAfter: time.Duration(c.Run.YieldAfter),
-		MaxPythons: int(c.Run.MaxSessions), Data: c.Mounts.targets(), Logger: log,
+		MaxPythons: int(c.Run.MaxSessions), Data: c.Mounts.targets(), Logger: log, Tracer: traces.tracer(), Registry: d.legacy,
+		Connected: d.watch.connected, Gone: d.watch.gone, Saved: d.watch.saved,
+		Mode:      func(client string) bridge.Mode { return c.Client.mode(client, c.Output.Mode) },
+		MaxTokens: func(client string) int { return c.Client.maxTokens(client, c.Output.MaxTokens) },
 	})
 	return d
 }
 
-// close ends everything; the bridge's sessions have ended before.
-func (d *daemon) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+// proxyOptions are what the configuration says of the MCP servers.
+func proxyOptions(c *config, p paths) proxy.Options {
+	return proxy.Options{
+		CatalogAge:  cmp.Or(time.Duration(c.Servers.CatalogAge), proxy.Never),
+		IdleTimeout: time.Duration(c.Servers.Idle), CallTimeout: time.Duration(c.Servers.CallTimeout),
+		Settings: c.Server.settings(), Policy: c.Policy.compiled, TokenDir: p.tokens(), Reaper: c.reaper, Version: version, HideTrace: !bool(c.Trace.Servers),
+	}
+}
+
+// wake starts the user's eager servers before any agent is there. They get the
+// daemon's environment, which is that of the first agent when its shim has
+// started the daemon; an agent with another one has its own.
+func (d *daemon) wake() {
+	home := os.Getenv("HOME")
+	list := d.serverList(home, home, os.LookupEnv)
+	users := func() []discovery.Server {
+		return slices.DeleteFunc(slices.Clone(list.get()), func(s discovery.Server) bool { return s.Root != "" || s.Held != "" })
+	}
+	d.proxy.Wake(proxy.SessionOptions{Servers: users, Getenv: os.LookupEnv, Home: home, Cwd: home})
+}
+
+// close ends everything; the bridge's sessions have ended before. If the daemon
+// leaves, what sessions need lives on.
+func (d *daemon) close(leaves bool) {
+	limit := stopTimeout
+	if leaves {
+		limit = leaveTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var closing sync.WaitGroup
 	closing.Go(d.pool.Close)
+	closing.Go(func() { d.legacy.close(ctx, leaves) })
 	closing.Go(func() {
 		if err := d.proxy.Close(ctx); err != nil {
 			d.log.Warn().Err(err).Msg("stop servers")
 		}
 	})
 	closing.Wait()
+	if !leaves {
+		d.engines.sweep(ctx)
+	}
+	d.watcher.close()
+	if err := d.audit.close(); err != nil {
+		d.log.Error().Err(err).Msg("close audit log")
+	}
+	d.traces.close()
 }
 
 // poolMemory is what the limits of all sandboxes may add up to, in bytes; 0 is
@@ -162,50 +269,71 @@ func (d *daemon) launch(ctx context.Context) (*sandbox.Sandbox, error) {
 		return nil, err
 	}
 	s, err := sandbox.Launch(ctx, engine, d.sandboxOptions())
-	if errors.Is(err, runtime.ErrUnreachable) {
-		return nil, d.engines.lost(engine, err)
-	}
 	if err != nil {
-		return nil, imageError(err, string(d.conf.Sandbox.Image))
+		return nil, d.launchError(ctx, engine, err)
 	}
 	return s, nil
 }
 
 func (d *daemon) sandboxOptions() sandbox.Options {
 	spec := d.conf.spec()
-	spec.Labels = map[string]string{
-		runtime.LabelInstance: d.engines.instance, runtime.LabelVersion: version, labelProcess: d.engines.process,
-	}
+	spec.Labels = d.labels()
 	return sandbox.Options{
 		Spec: spec, Boot: images.Boot(), Payload: images.Payload(), Imports: d.conf.Sandbox.Imports,
-		Logger: d.log, Abandon: d.leftovers.add, Others: int(d.conf.Pool.Max) - 1,
+		Grace: time.Duration(d.conf.Run.AdoptGrace), Relay: images.Relay(),
+		Logger: d.log, Abandon: d.leftovers.add, Traffic: d.traffic, Others: int(d.conf.Pool.Max) - 1,
 	}
 }
 
 // status describes the daemon for ops.
 func (d *daemon) status() ops.Status {
 	s := ops.Status{
-		Schema: ops.SchemaVersion, Version: version, PID: os.Getpid(), Started: d.started,
+		Schema: ops.SchemaVersion, Version: version, Versions: versions(), PID: os.Getpid(), Started: d.started,
 		Sandboxes: []ops.Sandbox{}, Sessions: []ops.Session{}, Servers: []ops.Server{},
 	}
+	s.Audit, s.Traces, s.Ops = d.audit.status(), d.traces.status(), d.describePort()
 	d.describeEngine(&s)
 	for _, v := range d.bridge.Sessions() {
-		client := v.ClientName
-		if v.ClientVersion != "" {
-			client += " " + v.ClientVersion
-		}
 		s.Sessions = append(s.Sessions, ops.Session{
-			ID: v.ID[:min(8, len(v.ID))], Client: client, PID: v.PID, Cwd: v.CWD, Since: v.Since, Calls: v.Calls, Running: v.Running,
+			ID: sessionID(v.ID), Client: nameAndVersion(v.ClientName, v.ClientVersion), PID: v.PID, Cwd: v.CWD, Since: v.Since, Calls: v.Calls, Running: v.Running,
 			Pythons: describePythons(v.Pythons),
 		})
 	}
 	for _, v := range d.proxy.Status() {
-		s.Servers = append(s.Servers, ops.Server{
-			Name: v.Name, State: string(v.State), PID: v.PID, Since: v.Since, Restarts: v.Restarts,
-			Calls: v.Calls, Errors: v.Errors, Error: v.LastError,
-		})
+		s.Servers = append(s.Servers, describeServer(v))
 	}
+	s.Approvals = len(d.approvals.List())
+	s.ServerRoom.Count, s.ServerRoom.Max = d.proxy.Room()
+	s.Queues = queues(s)
+	s.Queues.Leases = d.pool.Status().Waiting
 	return s
+}
+
+// maxStderr bounds what the status has of each server's stderr, and of its log
+// messages, in bytes.
+const maxStderr = 2 << 10
+
+func describeServer(v proxy.ServerStatus) ops.Server {
+	return ops.Server{
+		Name: v.Name, State: string(v.State), Transport: v.Transport, Private: v.Private,
+		PID: v.PID, Container: cmp.Or(v.ContainerName, v.Container), Since: v.Since, Restarts: v.Restarts,
+		Calls: v.Calls, Errors: v.Errors, InFlight: v.InFlight, Waiting: v.Waiting, P50: milliseconds(v.P50), P95: milliseconds(v.P95),
+		Error: v.LastError, Warning: v.Warning, Changed: v.Changed, Stderr: lastBytes(v.Stderr, maxStderr), Log: lastBytes(v.Log, maxStderr),
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// lastBytes returns the end of text, from a line's start where that fits.
+func lastBytes(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	text = text[len(text)-limit:]
+	if _, lines, ok := strings.Cut(text, "\n"); ok {
+		return lines
+	}
+	return strings.ToValidUTF8(text, "")
 }
 
 func describePythons(infos []bridge.PythonInfo) []ops.Python {
@@ -251,29 +379,81 @@ func randomName() string {
 	return hex.EncodeToString(b)
 }
 
-// clientEnv is the environment that a shim sent.
-func clientEnv(hello bridge.Hello) func(string) (string, bool) {
-	return func(name string) (string, bool) {
-		v, ok := hello.Env[name]
-		return v, ok
+// clientName returns what says how an agent calls itself.
+func clientName(agent *bridge.Agent) func() string {
+	return func() string {
+		name, _ := agent.Client()
+		return name
 	}
 }
 
-// open makes a session's workspace.
-func (d *daemon) open(_ context.Context, hello bridge.Hello) (bridge.Workspace, error) {
-	getenv := clientEnv(hello)
-	home, ok := getenv("HOME")
-	if !ok {
-		return nil, fmt.Errorf("the agent's environment has no HOME: start the shim with one")
+// sessionLabel is what status and logs call a Python session of an agent.
+func sessionLabel(agent *bridge.Agent) string {
+	if python := agent.Python(); python != "" {
+		return agent.Connection() + "/" + python
 	}
-	servers := &serverList{opts: discovery.Options{
-		Home: home, Cwd: hello.CWD, Getenv: getenv, Self: []string{d.paths.socket},
-	}, log: d.log}
-	calls := d.proxy.NewSession(proxy.SessionOptions{Servers: servers.get, Getenv: getenv, Home: home, Cwd: hello.CWD})
-	runs := sandbox.NewSession(d.pool, sandbox.SessionOptions{
-		RPC: calls, Timeout: time.Duration(d.conf.Run.Timeout), MaxTimeout: time.Duration(d.conf.Run.MaxTimeout),
+	return agent.Connection()
+}
+
+// open makes a session's workspace.
+func (d *daemon) open(ctx context.Context, hello bridge.Hello, agent *bridge.Agent) (bridge.Workspace, error) {
+	log := d.audit.session(agent)
+	watch := d.watch.session(agent, log)
+	servers, err := d.session(hello.CWD, hello.Env, proxy.SessionOptions{
+		Agent: agent, Audit: watch, Client: clientName(agent), Label: sessionLabel(agent), Waits: agent.Wait,
+		Saved: d.savedDocs,
 	})
-	return bridge.NewWorkspace(runs, &upstreams{calls, servers}, d.keeper()), nil
+	if err != nil {
+		return nil, err
+	}
+	left, err := d.legacy.take(ctx, agent.Session(), agent.Python())
+	if err != nil {
+		servers.Close()
+		return nil, err
+	}
+	var adopted *sandbox.Sandbox
+	lost := ""
+	if left != nil {
+		adopted, lost = left.sandbox, left.lost
+		if err := servers.Load(ctx, left.servers); err != nil { // code that calls them is told
+			d.log.Warn().Str("session", agent.Connection()).Err(err).Msg("load servers of an earlier daemon's session")
+		}
+	}
+	servers.note = func(names []string) { d.legacy.load(agent.Session(), agent.Python(), names) }
+	memories := d.memories.Session(hello.CWD)
+	tools := d.tools.Session()
+	runs := sandbox.NewSession(d.pool, sandbox.SessionOptions{
+		Owner:   agent.Connection(),
+		RPC:     bridge.Methods{"": servers.calls, "memory": memories, "saved": d.tools},
+		Tell:    bridge.News{"memory": memories.Tell, "saved": tools.Tell}.Tell,
+		Timeout: time.Duration(d.conf.Run.Timeout), MaxTimeout: time.Duration(d.conf.Run.MaxTimeout),
+		Adopted: adopted, Lost: lost, Holds: func(t sandbox.Ticket) { d.legacy.hold(agent.Session(), agent.Python(), t) },
+	})
+	return watch.workspace(log.workspace(bridge.NewWorkspace(runs, servers, d.keeper()))), nil
+}
+
+// session opens the servers of a folder, for somebody with an environment. The
+// caller must close them.
+func (d *daemon) session(cwd string, env map[string]string, o proxy.SessionOptions) (*upstreams, error) {
+	o.Getenv = func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}
+	home, ok := env["HOME"]
+	if !ok {
+		return nil, errors.New("the environment has no HOME: start the agent, or the command, with one")
+	}
+	list := d.serverList(home, cwd, o.Getenv)
+	o.Servers, o.Home, o.Cwd = list.get, home, cwd
+	return &upstreams{calls: d.proxy.NewSession(o), list: list}, nil
+}
+
+// serverList is what a session in a folder may load. The caller must close it,
+// or the daemon.
+func (d *daemon) serverList(home, cwd string, getenv func(string) (string, bool)) *serverList {
+	o := d.conf.discovery(d.paths, home, cwd, getenv)
+	o.Memory = d.memory
+	return &serverList{opts: o, log: d.log, files: d.watcher.open(), extra: []string{d.paths.trustPath()}}
 }
 
 // keeper saves what one session publishes; nil if nothing is to be saved.

@@ -11,7 +11,7 @@ import (
 
 func TestStatusHasALineForEachPythonSession(t *testing.T) {
 	now := time.Now()
-	s := ops.Status{Pool: ops.Pool{Limit: "32 are allowed (pool.max)"}, Sessions: []ops.Session{{ID: "x", Since: now, Pythons: []ops.Python{
+	s := ops.Status{Approvals: 3, Pool: ops.Pool{Limit: "32 are allowed (pool.max)"}, Sessions: []ops.Session{{ID: "x", Since: now, Pythons: []ops.Python{
 		{State: "none", Since: now.Add(-time.Hour)},
 		{Name: "s \"1\"", State: "paused", Sandbox: "0123456789abcdef", Since: now.Add(-time.Hour), Used: now.Add(-10 * time.Minute), Calls: 7},
 		{Name: "s2", State: "running", Sandbox: "fedcba9876543210", Since: now, Used: now.Add(-time.Minute), Calls: 1, Running: 1},
@@ -22,6 +22,7 @@ func TestStatusHasALineForEachPythonSession(t *testing.T) {
 	}
 	for _, want := range []string{
 		"0 being made; 32 are allowed (pool.max)\n",
+		"approvals  3 calls wait for you: bridged approvals\n",
 		"  default  none  0 calls, 0 running, 1h0m0s old\n",
 		`  "s \"1\""  paused in sandbox 01234567  7 calls, 0 running, 1h0m0s old, idle for 10m0s` + "\n",
 		`  "s2"  running in sandbox fedcba98  1 calls, 1 running, 0s old` + "\n",
@@ -29,5 +30,21 @@ func TestStatusHasALineForEachPythonSession(t *testing.T) {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("got\n%s\nwant a line that ends in %q", b.String(), want)
 		}
+	}
+}
+
+func TestStatusTellsWhereAnEngineWasLookedFor(t *testing.T) {
+	const none = "no engine\n  /a.sock: refused\n  /b.sock: \x1b[31mrefused"
+	s := ops.Status{Reason: none, Engine: ops.Engine{Error: none}}
+	var b bytes.Buffer
+	if err := printStatus(&b, s, false); err != nil {
+		t.Fatal(err)
+	}
+	const want = "ready    no: no engine\n" +
+		"engine   none: no engine\n" +
+		"           /a.sock: refused\n" +
+		`           /b.sock: \x1b[31mrefused` + "\n"
+	if !strings.Contains(b.String(), want) {
+		t.Errorf("got\n%s\nwant in it\n%s", b.String(), want)
 	}
 }

@@ -65,6 +65,21 @@ func (p *patience) UnmarshalTOML(raw []byte) error {
 	return fromTOML(raw, p, tomlText|tomlWhole|tomlFraction)
 }
 
+// UnmarshalTOML takes text or a number of seconds.
+func (d *delay) UnmarshalTOML(raw []byte) error {
+	return fromTOML(raw, d, tomlText|tomlWhole|tomlFraction)
+}
+
+// UnmarshalTOML takes true or false.
+func (t *toggle) UnmarshalTOML(raw []byte) error {
+	on, ok := parseTOML(raw).(bool)
+	if !ok {
+		return unstable.NewParserError(raw, "%s is neither true nor false", raw)
+	}
+	*t = toggle(on)
+	return nil
+}
+
 // UnmarshalTOML takes text or a whole number of bytes.
 func (s *share) UnmarshalTOML(raw []byte) error { return fromTOML(raw, s, tomlText|tomlWhole) }
 

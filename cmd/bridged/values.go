@@ -186,3 +186,50 @@ func (w *word) Set(s string) error {
 
 // Type names the kind of value in help texts.
 func (*word) Type() string { return "text" }
+
+// A toggle is on or off: true or false.
+type toggle bool
+
+func (t toggle) String() string { return strconv.FormatBool(bool(t)) }
+
+// Set parses s.
+func (t *toggle) Set(s string) error {
+	switch s {
+	case "true", "1", "on", "yes":
+		*t = true
+	case "false", "0", "off", "no":
+		*t = false
+	default:
+		return fmt.Errorf("%q is neither true nor false", s)
+	}
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*toggle) Type() string { return "bool" }
+
+// A delay is a span of time or "always", which is its zero value and leaves no
+// time at all.
+type delay time.Duration
+
+func (d delay) String() string {
+	if d == 0 {
+		return "always"
+	}
+	return duration(d).String()
+}
+
+// Set parses s; a bare number is seconds.
+func (d *delay) Set(s string) error {
+	if s == "always" || s == "0" {
+		*d = 0
+		return nil
+	}
+	if err := (*duration)(d).Set(s); err != nil {
+		return fmt.Errorf("%w, or always", err)
+	}
+	return nil
+}
+
+// Type names the kind of value in help texts.
+func (*delay) Type() string { return "duration" }

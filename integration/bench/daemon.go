@@ -11,94 +11,32 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"syscall"
-	"time"
 
-	"github.com/bridged/bridged/pkg/ops"
+	"github.com/bridged/bridged/integration/rig"
 )
 
-// readyTime bounds the wait for the daemon and its pool.
-const readyTime = 60 * time.Second
-
 // A daemon is a `bridged serve` with a home of its own.
-type daemon struct {
-	dir    string
-	socket string
-	env    []string
-	cmd    *exec.Cmd
-}
+type daemon struct{ *rig.Daemon }
 
-// startDaemon starts a daemon with one real MCP server, and waits until its pool
-// is warm. Env says where its engine is, and its image.
+// startDaemon starts a daemon with the servers of the benchmarks. Env says where
+// its engine is, and its image.
 func startDaemon(ctx context.Context, env []string) (*daemon, error) {
-	dir, err := os.MkdirTemp("", "bridged-bench")
+	entries, err := upstreamEntries()
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{dir: dir, socket: filepath.Join(dir, "run", "mcp.sock")}
-	d.env = append([]string{
-		"HOME=" + dir, "PATH=" + os.Getenv("BRIDGED_TEST_SERVERS") + ":" + os.Getenv("PATH"), "LANG=C.UTF-8",
-		"BRIDGED_SOCKET=" + d.socket, "MCP_BRIDGE_LOG_LEVEL=warn",
-	}, env...)
-	entry := []byte(`{"mcpServers":{"everything":{"command":"mcp-server-everything"}}}`)
-	if err := os.MkdirAll(filepath.Join(dir, "MCPs"), 0o700); err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "MCPs", "bench.json"), entry, 0o600); err != nil {
-		return nil, err
-	}
-	d.cmd = exec.Command("bin/bridged", "serve")
-	d.cmd.Env, d.cmd.Stderr = d.env, os.Stderr
-	if err := d.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the daemon: %w", err)
-	}
-	if err := d.ready(ctx); err != nil {
-		d.stop()
-		return nil, err
-	}
-	return d, nil
-}
-
-// ready waits until the pool is at its target.
-func (d *daemon) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
-	defer cancel()
-	for {
-		s, err := ops.Get(ctx, filepath.Join(filepath.Dir(d.socket), "ops.sock"))
-		if err == nil && s.Ready && s.Pool.Warm >= s.Pool.Target {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for a warm pool: %w (%v, %s)", ctx.Err(), err, s.Reason)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// rss returns the daemon's memory in bytes, as the kernel counts it.
-func (d *daemon) rss() (int64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.cmd.Process.Pid))
+	d, err := rig.Start(ctx, entries, env...)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var size, resident int64
-	if _, err := fmt.Sscan(string(data), &size, &resident); err != nil {
-		return 0, fmt.Errorf("reading the daemon's memory: %w", err)
-	}
-	return resident * int64(os.Getpagesize()), nil
+	return &daemon{d}, nil
 }
 
 // stop ends the daemon, if there is one, and removes its home.
 func (d *daemon) stop() {
-	if d == nil {
-		return
+	if d != nil {
+		d.Stop()
 	}
-	// What goes wrong here has nothing to do with what was measured.
-	_ = d.cmd.Process.Signal(syscall.SIGTERM)
-	_ = d.cmd.Wait()
-	_ = os.RemoveAll(d.dir)
 }
 
 // An agent is a shim and the least client that can drive one, so that what is
@@ -113,7 +51,7 @@ type agent struct {
 // agent starts a shim and initializes.
 func (d *daemon) agent() (*agent, error) {
 	a := &agent{cmd: exec.Command("bin/bridge-shim")}
-	a.cmd.Env = d.env
+	a.cmd.Env = d.Env
 	var err error
 	if a.in, a.out, err = piped(a.cmd); err != nil {
 		return nil, fmt.Errorf("starting a shim: %w", err)

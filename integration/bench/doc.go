@@ -28,9 +28,26 @@
 //	first_call_p50_ms                  the first call of a session, the pool being warm
 //	first_call_over_warm_call_p50      beside later calls of the same sessions
 //	proxied_call_*, direct_call_*      a real server's tool called by code, and by an mcp-go client
-//	proxied_over_direct_p50            both together
+//	proxied_over_direct_p50, _p99      both together
 //	tool_entry_tokens                  what an agent's context pays for run_python
 //	shim_binary_bytes                  the shim's size on disk
+//
+// The part proxy, the direct side being an mcp-go client of a server of its own.
+// The servers are a real one, and, in what is called fast, one of ours that
+// answers at once:
+//
+//	proxied_fast_call_*, direct_fast_call_*
+//	daemon_request_*                   a request of code that the daemon answers by itself: docs of one tool
+//	proxy_overhead_over_daemon_request_p50
+//	                                   what a proxied call takes more than a direct one, beside that; aim: at most 1
+//	proxy_overhead_over_echo_p50       the same beside a line to a container's Python and back
+//	proxied_calls_per_s_N              with N calls under way at once; direct_ and fast_ likewise
+//	proxied_over_direct_calls_per_s_N  both together: here more is better
+//	proxied_10mb_mb_per_s, direct_10mb_mb_per_s, proxied_10mb_over_direct_p50
+//	                                   results of 10 MB
+//	list_1000_tools_cold_ms            docs of a server with 1,000 tools, which is started for it
+//	list_1000_tools_warm_ms            the same again; direct_ is tools/list, with the start for cold
+//	list_1000_tools_*_over_direct_p50  both together
 //
 // The part jupyter, with the full image. The other side is ipykernel, driven by
 // jupyter_client over file sockets, without container and history, on the same

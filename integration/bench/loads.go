@@ -29,7 +29,7 @@ func (b *bench) pandas(ctx context.Context, d *daemon) error {
 	}
 	var firsts, colds []time.Duration
 	for range b.count(firstCalls) {
-		if err := d.ready(ctx); err != nil {
+		if err := d.Ready(ctx); err != nil {
 			return err
 		}
 		time.Sleep(settle)
@@ -110,7 +110,7 @@ const rssPeriod = 5 * time.Millisecond
 // watchRSS looks at the daemon's memory until the returned function is called,
 // which tells by how many bytes it had grown at the most.
 func (d *daemon) watchRSS() (func() (int64, error), error) {
-	before, err := d.rss()
+	before, err := d.RSS()
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (d *daemon) watchRSS() (func() (int64, error), error) {
 	watcher.Go(func() { // ends with end
 		for err == nil {
 			var now int64
-			now, err = d.rss()
+			now, err = d.RSS()
 			most = max(most, now)
 			select {
 			case <-end:
@@ -157,7 +157,7 @@ func (b *bench) sessions(ctx context.Context, d *daemon) error {
 		}
 		agents = append(agents, a)
 	}
-	if err := d.ready(ctx); err != nil {
+	if err := d.Ready(ctx); err != nil {
 		return err
 	}
 	time.Sleep(settle)
@@ -165,7 +165,7 @@ func (b *bench) sessions(ctx context.Context, d *daemon) error {
 	if err != nil {
 		return err
 	}
-	rss, err := d.rss()
+	rss, err := d.RSS()
 	if err != nil {
 		return err
 	}

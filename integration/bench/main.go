@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/bridged/bridged/integration/engines"
+	"github.com/bridged/bridged/integration/misbehave"
 )
 
 func main() {
+	misbehave.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	b := &bench{}
@@ -96,6 +98,7 @@ func (b *bench) stages() []stage {
 			{"warm", "warm calls beside echoes and containers", b.warm},
 			{"first", "first calls", b.first},
 			{"proxied", "proxied calls beside direct ones", b.proxied},
+			{"proxy", "the proxy beside a direct client", b.proxy},
 			{"sizes", "sizes", b.sizes},
 		}},
 		{full: true, parts: []part{

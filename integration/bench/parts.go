@@ -10,12 +10,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/tiktoken-go/tokenizer"
 
@@ -158,7 +155,7 @@ func (b *bench) container(ctx context.Context, image, code string) error {
 func (b *bench) first(ctx context.Context, d *daemon) error {
 	var firsts, warms []time.Duration
 	for range b.count(firstCalls) {
-		if err := d.ready(ctx); err != nil {
+		if err := d.Ready(ctx); err != nil {
 			return err
 		}
 		a, err := d.agent()
@@ -181,17 +178,6 @@ func (b *bench) first(ctx context.Context, d *daemon) error {
 	return nil
 }
 
-// proxiedProgram times calls inside the sandbox and returns microseconds.
-const proxiedProgram = `
-import json, time
-ts = []
-for i in range(%d):
-    t = time.perf_counter()
-    await mcp_everything.echo(message="hello")
-    ts.append((time.perf_counter() - t) * 1e6)
-print(json.dumps(ts))
-`
-
 // proxied measures a call from the sandbox of a real server's tool beside the
 // same call made by an mcp-go client.
 func (b *bench) proxied(ctx context.Context, d *daemon) error {
@@ -199,7 +185,7 @@ func (b *bench) proxied(ctx context.Context, d *daemon) error {
 	if err != nil {
 		return err
 	}
-	c, err := direct(ctx, d)
+	c, err := d.direct(ctx, "everything")
 	if err != nil {
 		return err
 	}
@@ -212,16 +198,8 @@ func (b *bench) proxied(ctx context.Context, d *daemon) error {
 	var ours, theirs []time.Duration
 	n := b.count(perRound / 4)
 	for range b.count(rounds) {
-		out, err := a.run(fmt.Sprintf(proxiedProgram, n))
-		if err != nil {
+		if ours, err = sandboxTimes(a, ours, fmt.Sprintf(timesProgram, n, `mcp_everything.echo(message="hello")`)); err != nil {
 			return err
-		}
-		var us []float64
-		if err := json.Unmarshal([]byte(out), &us); err != nil {
-			return fmt.Errorf("reading %q: %w", out, err)
-		}
-		for _, v := range us {
-			ours = append(ours, time.Duration(v*1e3))
 		}
 		theirs, err = times(theirs, n, func() error { _, err := c.CallTool(ctx, req); return err })
 		if err != nil {
@@ -231,29 +209,8 @@ func (b *bench) proxied(ctx context.Context, d *daemon) error {
 	b.addTimes("proxied_call", ours)
 	b.addTimes("direct_call", theirs)
 	b.add("proxied_over_direct_p50", ratio(ours, theirs), "x", len(ours))
+	b.add("proxied_over_direct_p99", float64(percentile(ours, 99))/float64(percentile(theirs, 99)), "x", len(ours))
 	return a.close()
-}
-
-// direct connects an mcp-go client to a server of its own.
-func direct(ctx context.Context, d *daemon) (*client.Client, error) {
-	tr := transport.NewStdioWithOptions("mcp-server-everything", nil, nil,
-		transport.WithCommandFunc(func(ctx context.Context, name string, _, args []string) (*exec.Cmd, error) {
-			path, err := exec.LookPath(os.Getenv("BRIDGED_TEST_SERVERS") + "/" + name)
-			if err != nil {
-				return nil, err
-			}
-			cmd := exec.CommandContext(ctx, path, args...)
-			cmd.Env = d.env
-			return cmd, nil
-		}))
-	c := client.NewClient(tr)
-	if err := c.Start(ctx); err != nil {
-		return nil, err
-	}
-	_, err := c.Initialize(ctx, mcp.InitializeRequest{Params: mcp.InitializeParams{
-		ProtocolVersion: mcp.LATEST_PROTOCOL_VERSION, ClientInfo: mcp.Implementation{Name: "bench", Version: "1"},
-	}})
-	return c, err
 }
 
 // sizes measures what we cost an agent's context, and its disk.

@@ -58,7 +58,7 @@ func (c *child) stop() error {
 	if c == nil || c.ended() {
 		return nil
 	}
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stopping %s: %w", c.name, err)
 	}
 	select {

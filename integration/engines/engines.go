@@ -204,13 +204,16 @@ func (r *Running) tail() string {
 }
 
 // Grep lists the files of the engine's that hold text: its storage, without
-// what images and containers hold, its state and its log.
+// what images and containers hold, its state and its log. The text is in no
+// command line meanwhile: it may be a secret that tests look for there.
 func (r *Running) Grep(ctx context.Context, text string) ([]string, error) {
 	argv := sudo([]string{
-		"grep", "--recursive", "--files-with-matches", "--fixed-strings", "--devices=skip",
-		"--exclude-dir=overlay", "--exclude-dir=overlay2", "--exclude-dir=rootfs", "--exclude-dir=netns", "--", text, r.layout.hostStorage(), r.layout.run,
+		"grep", "--recursive", "--files-with-matches", "--fixed-strings", "--devices=skip", "--file=-",
+		"--exclude-dir=overlay", "--exclude-dir=overlay2", "--exclude-dir=rootfs", "--exclude-dir=netns", "--", r.layout.hostStorage(), r.layout.run,
 	})
-	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdin = strings.NewReader(text + "\n")
+	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return nil, nil // none does

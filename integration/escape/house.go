@@ -58,7 +58,7 @@ func newHouse(r *engines.Running) (*house, error) {
 	spec := runtime.DefaultSpec(r.Image)
 	spec.Labels = map[string]string{labelHouse: h.label}
 	spec.Env = map[string]string{"HOUSE": h.label}
-	o := sandbox.Options{Spec: spec, Boot: images.Boot(), Payload: images.Payload()}
+	o := sandbox.Options{Spec: spec, Boot: images.Boot(), Payload: images.Payload(), Relay: images.Relay(), Grace: sandbox.DefaultGrace}
 	h.pool = sandbox.NewPool(func(ctx context.Context) (*sandbox.Sandbox, error) {
 		return sandbox.Launch(ctx, r.Engine, o)
 	}, sandbox.PoolOptions{Warm: 2})

@@ -37,7 +37,10 @@ func forgeries() []assault {
 		{name: "forge: from a child", code: "w = wire()\nchildren(1, lambda: [w.write(m + b'\\n') for m in frames()])", timeout: long},
 		{name: "forge: calls through the harness's client", timeout: long,
 			code: "c = found('Client')\nnames = [n for n in dir(c) if not n.startswith('__')]\n" +
-				"for s in ('victim', 'files'):\n  for n in names:\n    try:\n      r = getattr(c, n)('tools.call', write_call(s)['params'])\n" +
+				"for s in ('victim', 'files'):\n  for n in names:\n    try:\n" +
+				"      queued = n == '_wait'  # takes what goes on the wire as it is\n" +
+				"      args = (10**6, json.dumps(write_call(s)).encode() + b'\\n') if queued else ('tools.call', write_call(s)['params'])\n" +
+				"      r = getattr(c, n)(*args)\n" +
 				"      if hasattr(r, '__await__'): r = await r\n    except BaseException: pass"},
 		{name: "forge: servers said to be loaded", timeout: long,
 			code: "from mcp import runtime\nt = found('Tools')\n" +

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mark3labs/mcp-go/mcp"
 )
 
 const (
@@ -33,6 +35,10 @@ type args struct {
 	reset   bool          // start over in a fresh sandbox
 	session string        // "" is the default one
 	notices []string      // what was made of arguments that were not quite right
+	tokens  int           // what the result may cost, which the agent does not say
+	data    bool          // the result is told as data, and so is the value; no argument of the agent's
+
+	again *mcp.MultiRoundTripParams // what a call brings that is made again; nil for others
 }
 
 // parseArgs reads the arguments, which a model wrote, with as much tolerance as

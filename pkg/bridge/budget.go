@@ -2,86 +2,89 @@ package bridge
 
 import (
 	"fmt"
-	"slices"
 	"unicode/utf8"
+
+	"github.com/bridged/bridged/pkg/sandbox"
+	"github.com/bridged/bridged/pkg/tokens"
 )
 
-// markRoom is kept free for the words that stand where text was cut.
+// fitted is what is shown of some texts, and how many characters each lacks.
+type fitted struct {
+	texts   []string
+	missing []int64
+}
+
+// fit shortens texts so that together they keep to the view's budget.
+func (v view) fit(texts ...tokens.Text) fitted {
+	shown, missing := tokens.Fit(v.budget, texts...)
+	return fitted{shown, missing}
+}
+
+// envelope is what a document may cost besides what is fitted to the budget, in
+// tokens: names of fields, a note or two.
+const envelope = 150
+
+// tight is [view.structure], with less in it where the document would break the
+// budget: quotes, backslashes and ends of lines cost more there than as text.
+func (v view) tight(out printed, r sandbox.Result) (structured, []string) {
+	told, cut := v.structure(out, r)
+	if v.mode == Compact {
+		return told, cut
+	}
+	text, err := v.document(told)
+	most := v.budget + v.budget/4 + envelope // a quarter is for code that was left running
+	if err != nil || tokens.Fits(text, most) {
+		return told, cut
+	}
+	v.budget = v.budget * v.budget / max(tokens.Count(text), v.budget)
+	return v.structure(out, r)
+}
+
+// behind shortens what code printed that earlier calls left running: it must not
+// crowd out what was asked for.
+func (v view) behind(output tokens.Text) string {
+	shown, _ := tokens.Fit(v.budget/4, output)
+	return shown[0]
+}
+
+// rest says how to have what is missing of a result's output, value and
+// traceback.
+func rest(r sandbox.Result, output, value, trace int64) (notices []string) {
+	if output > 0 {
+		where := r.Kept
+		if where == "" {
+			where = "Filter before printing."
+		}
+		notices = append(notices, fmt.Sprintf("%d characters of the output were cut. %s", output, where))
+	}
+	if value > 0 {
+		whole := r.Whole
+		if whole == "" {
+			whole = "_"
+		}
+		notices = append(notices, fmt.Sprintf("%d characters of the value were cut: %s is all of it, so take the parts of it that you need", value, whole))
+	}
+	if trace > 0 {
+		notices = append(notices, fmt.Sprintf("%d characters of the traceback were cut", trace))
+	}
+	return notices
+}
+
+// markRoom is kept free for the words that stand where a line was cut, in bytes.
 const markRoom = 40
 
-// A part is a text of a result. The sandbox may have left something out of it
-// already.
-type part struct {
-	text string
-	gone int64 // bytes left out at offset at
-	at   int
-}
-
-// fit shortens parts so that together they have at most budget bytes, marks
-// aside, and returns how much is missing from them in all. Short ones stay
-// whole; what they leave is shared evenly by the long ones.
-func fit(budget int, parts ...part) ([]string, int64) {
-	out := make([]string, len(parts))
-	var cut int64
-	for i, share := range shares(budget, parts) {
-		p := parts[i]
-		out[i] = p.cut(share)
-		cut += p.gone
-		if len(p.text) > share {
-			cut += int64(lost(p.text, share))
-		}
+// cutMiddle bounds one line of ours, in bytes, which it cuts between characters.
+func cutMiddle(s string, limit int) string {
+	if len(s) <= limit {
+		return s
 	}
-	return out, cut
-}
-
-// cut returns the part with one mark for what is missing, whoever took it out.
-func (p part) cut(limit int) string {
-	if len(p.text) > limit {
-		head, end := ends(p.text, limit)
-		return p.text[:head] + mark(int64(lost(p.text, limit))+p.gone) + p.text[end:]
-	}
-	if p.gone > 0 {
-		return p.text[:p.at] + mark(p.gone) + p.text[p.at:]
-	}
-	return p.text
-}
-
-// shares gives each text its part of the budget, in bytes.
-func shares(budget int, parts []part) []int {
-	order := make([]int, len(parts))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return len(parts[a].text) - len(parts[b].text) })
-	out := make([]int, len(parts))
-	for n, i := range order {
-		out[i] = min(len(parts[i].text), budget/(len(order)-n))
-		budget -= out[i]
-	}
-	return out
-}
-
-// cutMiddle returns s if it has at most limit bytes, and else its head and tail
-// around a mark that says how much is missing. It cuts between characters.
-func cutMiddle(s string, limit int) string { return part{text: s}.cut(limit) }
-
-// ends returns where the head of a cut text stops and its tail starts.
-func ends(s string, limit int) (head, end int) {
 	room := max(limit-markRoom, 0)
-	head, end = room/2, len(s)-room/2
+	head, end := room/2, len(s)-room/2
 	for head > 0 && !utf8.RuneStart(s[head]) {
 		head--
 	}
 	for end < len(s) && !utf8.RuneStart(s[end]) {
 		end++
 	}
-	return head, end
+	return fmt.Sprintf("%s …[%d characters cut]… %s", s[:head], utf8.RuneCountInString(s[head:end]), s[end:])
 }
-
-// lost returns how many characters a cut to limit takes out.
-func lost(s string, limit int) int {
-	head, end := ends(s, limit)
-	return utf8.RuneCountInString(s[head:end])
-}
-
-func mark(n int64) string { return fmt.Sprintf("\n…[%d characters cut]…\n", n) }

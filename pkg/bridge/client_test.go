@@ -22,11 +22,11 @@ import (
 )
 
 // mcpClient connects a real client, as a shim that has said hello would.
-func mcpClient(t *testing.T, path, version string) (*client.Client, *mcp.InitializeResult) {
+func mcpClient(t *testing.T, path, version string, o ...client.ClientOption) (*client.Client, *mcp.InitializeResult) {
 	t.Helper()
 	a := connect(t, path, Hello{})
 	tr := transport.NewIO(io.Reader(a.r), a.conn, io.NopCloser(strings.NewReader("")))
-	c := client.NewClient(tr, client.WithProtocolVersion(version))
+	c := client.NewClient(tr, append(o, client.WithProtocolVersion(version))...)
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	t.Cleanup(cancel)
 	if err := c.Start(ctx); err != nil {

@@ -20,6 +20,11 @@ type Upstreams interface {
 	Loaded() []sandbox.Server
 	// Servers returns the names that Load would accept, sorted, at once.
 	Servers() []string
+	// Waiting says what servers the code waits for now that are starting, and how
+	// far they are. It answers at once.
+	Waiting() []string
+	// Forget says that the interpreter is gone, and with it what it has read.
+	Forget()
 	// Close gives up the session's servers.
 	Close()
 }
@@ -27,6 +32,9 @@ type Upstreams interface {
 // A runner is the part of [sandbox.Session] that a workspace uses.
 type runner interface {
 	Run(ctx context.Context, req sandbox.Request, onOutput func(sandbox.Output)) (sandbox.Result, error)
+	Unfinished() []sandbox.Unfinished
+	Resume(ctx context.Context, req sandbox.Request, onOutput func(sandbox.Output)) (sandbox.Result, error)
+	Ack(key string)
 	Reset(ctx context.Context) error
 	Status() sandbox.SessionStatus
 	Files() []sandbox.File
@@ -65,10 +73,30 @@ type workspace struct {
 func (w *workspace) Run(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
 	req.Servers = w.Loaded()
 	res, err := w.runner.Run(ctx, req, output)
-	if err == nil && w.keeper != nil && len(res.Files) > 0 {
+	return w.keepAll(ctx, res), err
+}
+
+// Resume waits for a run that an earlier daemon has begun.
+func (w *workspace) Resume(ctx context.Context, key string, output func(sandbox.Output)) (sandbox.Result, error) {
+	res, err := w.runner.Resume(ctx, sandbox.Request{Key: key}, output)
+	return w.keepAll(ctx, res), err
+}
+
+// keepAll saves what a run has published, and has the result say so.
+func (w *workspace) keepAll(ctx context.Context, res sandbox.Result) sandbox.Result {
+	if w.keeper != nil && len(res.Files) > 0 {
 		res.Notices = append(w.keep(ctx, res.Files), res.Notices...)
 	}
-	return res, err
+	return res
+}
+
+// Reset gives the session a fresh interpreter.
+func (w *workspace) Reset(ctx context.Context) error {
+	if err := w.runner.Reset(ctx); err != nil {
+		return err
+	}
+	w.Forget()
+	return nil
 }
 
 // keep saves what a run has published, and says where it is.

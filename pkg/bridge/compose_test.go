@@ -27,6 +27,9 @@ func (s *shelf) Load(_ context.Context, names []string) error {
 func (s *shelf) Loaded() []sandbox.Server { return s.loaded }
 
 func (s *shelf) Servers() []string { return []string{"a", "b"} }
+func (s *shelf) Waiting() []string { return nil }
+
+func (s *shelf) Forget() { s.closed = append(s.closed, "what was read") }
 
 func (s *shelf) Close() { s.closed = append(s.closed, "servers") }
 
@@ -42,6 +45,14 @@ func (i interpreter) Reset(context.Context) error {
 	i.closed = append(i.closed, "interpreter")
 	return nil
 }
+
+func (i interpreter) Unfinished() []sandbox.Unfinished { return nil }
+
+func (i interpreter) Resume(context.Context, sandbox.Request, func(sandbox.Output)) (sandbox.Result, error) {
+	return sandbox.Result{}, nil
+}
+
+func (i interpreter) Ack(string) {}
 
 func (i interpreter) Status() sandbox.SessionStatus {
 	return sandbox.SessionStatus{State: sandbox.StateNone}
@@ -78,7 +89,7 @@ func TestAWorkspaceTellsTheSandboxWhatIsLoaded(t *testing.T) {
 	}
 	w.Close()
 	w.Close()
-	if diff := cmp.Diff([]string{"interpreter", "code", "servers"}, s.closed); diff != "" {
+	if diff := cmp.Diff([]string{"interpreter", "what was read", "code", "servers"}, s.closed); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)
 	}
 }

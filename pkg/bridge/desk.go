@@ -17,8 +17,7 @@ const listPatience = 2 * time.Second
 // methods may be called from several goroutines.
 type desk struct {
 	ctx   context.Context // the session's
-	open  Opener
-	hello Hello
+	open  func(context.Context) (Workspace, error)
 	files func() // told when the workspace's files have changed; must not block
 
 	turn   chan struct{} // holds one token; its holder may use closed and set ws
@@ -26,8 +25,8 @@ type desk struct {
 	ws     atomic.Pointer[Workspace] // nil while there is none
 }
 
-func newDesk(ctx context.Context, open Opener, hello Hello, files func()) *desk {
-	return &desk{ctx: ctx, open: open, hello: hello, files: files, turn: make(chan struct{}, 1)}
+func newDesk(ctx context.Context, open func(context.Context) (Workspace, error), files func()) *desk {
+	return &desk{ctx: ctx, open: open, files: files, turn: make(chan struct{}, 1)}
 }
 
 // prepare opens the workspace ahead of its first use.
@@ -52,7 +51,7 @@ func (d *desk) get(ctx context.Context) (Workspace, error) {
 	if ws := d.opened(); ws != nil {
 		return ws, nil
 	}
-	ws, err := d.open(d.ctx, d.hello)
+	ws, err := d.open(d.ctx)
 	if err != nil {
 		return nil, fmt.Errorf("opening a session: %w", err)
 	}

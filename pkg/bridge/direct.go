@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/bridged/bridged/pkg/tracing"
 )
 
 // directCall returns the call of run_python that a message is, if mcp-go would
@@ -29,7 +31,7 @@ func directCall(m message) (mcp.CallToolRequest, bool) {
 		case "arguments":
 			req.Params.RawArguments = value
 		case "_meta":
-			if !onlyProgress(value) {
+			if !plainMeta(value) {
 				return req, false
 			}
 		default:
@@ -39,13 +41,17 @@ func directCall(m message) (mcp.CallToolRequest, bool) {
 	return req, req.Params.Name != ""
 }
 
-// onlyProgress reports whether _meta holds a progress token at most, and so
-// nothing of the protocol's later versions.
-func onlyProgress(meta json.RawMessage) bool {
+// plainMeta reports whether _meta holds a progress token and the context of a
+// trace at most, and so nothing of the protocol's later versions.
+func plainMeta(meta json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(meta, &members); err != nil {
 		return false
 	}
-	delete(members, "progressToken")
-	return len(members) == 0
+	for key := range members {
+		if key != "progressToken" && !tracing.IsMetaKey(key) {
+			return false
+		}
+	}
+	return true
 }

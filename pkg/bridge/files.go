@@ -91,8 +91,9 @@ func resourceOf(f sandbox.File) mcp.Resource {
 
 // A reading is what a request that reads a file leaves behind for its answer.
 type reading struct {
-	code    int    // of the error, 0 for the usual one
-	release func() // frees the place among the reads, once the answer is sent
+	code    int         // of the error, 0 for the usual one
+	asks    *needsInput // what the answer asks the client; nil for nothing
+	release func()      // frees the place among the reads, once the answer is sent
 }
 
 type readingKey struct{}

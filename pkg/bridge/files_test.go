@@ -172,7 +172,7 @@ func TestAFileThatIsTooLargeNamesTheSetting(t *testing.T) {
 func TestFilesAreAConnectionsOwn(t *testing.T) {
 	benches := []*bench{publishing(), publishing()}
 	opened := 0
-	open := func(context.Context, Hello) (Workspace, error) {
+	open := func(context.Context, Hello, *Agent) (Workspace, error) {
 		opened++
 		return benches[opened-1], nil
 	}
@@ -198,7 +198,7 @@ func TestFilesAreAConnectionsOwn(t *testing.T) {
 // All Python sessions of a connection show their files.
 func TestFilesOfNamedSessionsAreListed(t *testing.T) {
 	opened := 0
-	open := func(context.Context, Hello) (Workspace, error) {
+	open := func(context.Context, Hello, *Agent) (Workspace, error) {
 		b := publishing()
 		run, n := b.run, opened
 		b.run = func(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
@@ -300,7 +300,7 @@ func TestResultsNameFilesWithinBounds(t *testing.T) {
 		files = append(files, fileAt("S", fmt.Sprintf("f%d", i), "text/plain", 1))
 	}
 	r := sandbox.Result{Status: sandbox.StatusOK, Files: files}
-	for _, v := range []view{{budget: 1000, structured: true}, {budget: 1000}} {
+	for _, v := range []view{{mode: Compact, budget: 1000, structured: true}, {mode: Compact, budget: 1000}} {
 		res := v.result(r)
 		named := 0
 		for _, c := range res.Content {

@@ -31,6 +31,16 @@ type Hello struct {
 	Env     map[string]string `json:"env"`
 	Omitted []string          `json:"omitted,omitempty"` // variables left out of Env
 	Session string            `json:"session,omitempty"` // the one that it lost, if any
+	Link    int               `json:"link,omitempty"`    // of the shim's connections, this one, from 1; 0 for a shim that goes to no other daemon
+	Resent  []Resent          `json:"resent,omitempty"`  // requests that another daemon may have begun
+}
+
+// A Resent is a request that a shim sends again because the daemon that had it is
+// gone.
+type Resent struct {
+	ID   json.RawMessage `json:"id"`
+	Link int             `json:"link"` // on which of the shim's connections it was sent first
+	Line int64           `json:"line"` // and in which line there, the one after the hello being 1
 }
 
 // welcome is the daemon's answer to a [Hello].
@@ -38,8 +48,13 @@ type welcome struct {
 	Wire    int    `json:"bridged"`
 	Version string `json:"version,omitempty"`
 	Session string `json:"session,omitempty"`
+	Resumes bool   `json:"resumes,omitempty"` // requests may be sent again
 	Error   string `json:"error,omitempty"`
 }
+
+// endNotice tells a shim that its session ends for good, so that it looks for no
+// other daemon until its agent wants something.
+var endNotice = []byte(`{"jsonrpc":"2.0","method":"notifications/bridged/end"}` + "\n")
 
 // readHello reads and checks the first line of a connection.
 func readHello(conn net.Conn, lines *lineReader) (Hello, error) {

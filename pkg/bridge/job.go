@@ -26,6 +26,8 @@ type task func(ctx context.Context, output func(sandbox.Output)) (sandbox.Result
 type job struct {
 	n      int64  // counts the lane's jobs from 1
 	place  *place // of the call that began it
+	key    string // see order, as ack
+	ack    func()
 	began  time.Time
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when res, err and panicked are set
@@ -35,6 +37,7 @@ type job struct {
 	panicked any
 
 	claimed bool // somebody has the result; guarded by the lane's mu
+	noted   bool // it was told that the job is late; guarded likewise
 
 	mu    sync.Mutex      // guards the fields below
 	fresh *sandbox.Record // what was printed and not told yet
@@ -61,6 +64,14 @@ func (j *job) print(o sandbox.Output) {
 	watch := j.watch
 	j.mu.Unlock()
 	watch.output(o)
+}
+
+// note shows a line to the call that waits, if one does. It never blocks.
+func (j *job) note(text string) {
+	j.mu.Lock()
+	watch := j.watch
+	j.mu.Unlock()
+	watch.note(text)
 }
 
 // follow shows output to p from now on; nil ends that.

@@ -11,7 +11,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/bridged/bridged/pkg/proxy"
 	"github.com/bridged/bridged/pkg/sandbox"
+	"github.com/bridged/bridged/pkg/tracing"
 )
 
 // errReset is the cause of an interrupt that makes way for a fresh sandbox.
@@ -30,6 +32,11 @@ type lane struct {
 	jobs *sync.WaitGroup // counts the jobs' goroutines, which end after ctx
 	log  zerolog.Logger
 
+	onLate, onHeard func(key string) // told of runs that outlive their calls, and of their results' delivery; may be nil
+
+	inquiries *inquiries      // of the code to a client that is asked in answers
+	asking    proxy.Stopwatch // how long the code has waited for people
+
 	mu    sync.Mutex    // guards the fields below
 	queue []*place      // of calls that wait for their turn, in order
 	taken bool          // a place has the turn
@@ -37,10 +44,11 @@ type lane struct {
 	late  *job          // has outlived its call and is not claimed; nil if none
 	left  chan struct{} // closed while there is a late job
 	owed  []string      // notices that no call was there to hear
+	peer  *peer         // the client of the youngest call that waits or waited; nil for initialize's
 }
 
 func newLane(ctx context.Context, name string, jobs *sync.WaitGroup, log zerolog.Logger) *lane {
-	return &lane{name: name, ctx: ctx, jobs: jobs, log: log, left: make(chan struct{})}
+	return &lane{name: name, ctx: ctx, jobs: jobs, log: log, left: make(chan struct{}), inquiries: newInquiries()}
 }
 
 // A place is a call's place in a lane, until it is given up.
@@ -112,23 +120,32 @@ type order struct {
 	task     task             // what to do
 	patience <-chan time.Time // yields when the call must be answered; nil never does
 	progress *progress        // may be nil
+	peer     *peer            // the call's client; nil for initialize's
+	key      string           // of the run; "" if it has none
+	ack      func()           // forgets the run's result, when the agent has it; may be nil
 }
 
 // waits reports whether the call only goes on waiting, if there is for what.
 func (o order) waits() bool { return !o.reset && strings.TrimSpace(o.code) == "" }
 
 // do runs the order's task, or waits on for the late job. An error means that
-// nothing ran. When ctx ends, what the call waits for is interrupted.
+// nothing ran, but for a [*needsInput], which says that the job goes on when
+// the client has answered. When ctx ends, what the call waits for is interrupted.
 func (l *lane) do(ctx context.Context, o order) (sandbox.Result, error) {
 	for {
 		j, earlier, err := l.join(ctx, o)
 		if err != nil {
 			return sandbox.Result{}, err
 		}
-		if !l.await(ctx, j, o) {
+		over, asks := l.await(ctx, j, o)
+		if asks != nil {
+			return sandbox.Result{}, asks
+		}
+		if !over {
 			return l.noteLimit(j, o, j.soFar(l.goOn())), nil
 		}
 		if l.claim(j) {
+			dealingOf(ctx).after(l.delivery(j))
 			res, err := l.conclude(ctx, j, earlier)
 			return l.noteLimit(j, o, res), err
 		}
@@ -150,7 +167,13 @@ func (l *lane) noteLimit(j *job, o order, res sandbox.Result) sandbox.Result {
 // join returns the job to wait for, and one that ended unheard before it. The
 // order's place is given up, or used up by a new job.
 func (l *lane) join(ctx context.Context, o order) (j, earlier *job, err error) {
+	_, span := tracing.Start(ctx, "wait for turn")
 	defer func() {
+		if err != nil {
+			span.Fail("not_run")
+		}
+		span.End()
+
 		if j == nil || !j.startedBy(o.place) {
 			l.leave(o.place)
 		}
@@ -172,7 +195,7 @@ func (l *lane) join(ctx context.Context, o order) (j, earlier *job, err error) {
 		}
 		select {
 		case <-o.place.turn:
-			if j, earlier := l.begin(o); j != nil {
+			if j, earlier := l.begin(ctx, o); j != nil {
 				return j, earlier, nil
 			}
 		case <-left:
@@ -213,16 +236,17 @@ func (l *lane) busy() error {
 	return fmt.Errorf("busy, nothing ran: run %d still goes on; %s to wait for it, or with reset=true to stop it and start over", l.last.n, l.goOn())
 }
 
-// begin starts a job; the order's place has the turn. It returns none if there
-// is a late job to wait for instead.
-func (l *lane) begin(o order) (j, earlier *job) {
+// begin starts a job, whose trace is that of call, the context of the call that
+// gives the order; the order's place has the turn. It returns none if there is a
+// late job to wait for instead.
+func (l *lane) begin(call context.Context, o order) (j, earlier *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.late != nil && o.waits() {
 		return nil, nil
 	}
-	ctx, cancel := context.WithCancelCause(l.ctx)
-	j = &job{n: 1, began: time.Now(), cancel: cancel, done: make(chan struct{}), place: o.place, watch: o.progress, fresh: sandbox.NewRecord(maxFresh)}
+	ctx, cancel := context.WithCancelCause(tracing.Carry(l.ctx, call))
+	j = &job{n: 1, began: time.Now(), cancel: cancel, key: o.key, ack: o.ack, done: make(chan struct{}), place: o.place, watch: o.progress, fresh: sandbox.NewRecord(maxFresh)}
 	if l.last != nil {
 		j.n += l.last.n
 	}
@@ -239,19 +263,59 @@ func (l *lane) begin(o order) (j, earlier *job) {
 }
 
 // await reports whether the job ended while the call had patience. If not, it
-// is late.
-func (l *lane) await(ctx context.Context, j *job, o order) bool {
+// is late, and asks has what its code asks a client that can be asked only in
+// the call's answer.
+func (l *lane) await(ctx context.Context, j *job, o order) (over bool, asks error) {
 	j.follow(o.progress)
 	defer j.follow(nil)
-	select {
-	case <-j.done:
-	case <-ctx.Done():
-		j.cancel(context.Cause(ctx))
-		<-j.done
-	case <-o.patience:
-		return !l.outlive(j)
+	news := l.listen(o.peer)
+	for {
+		select {
+		case <-j.done:
+			return true, nil
+		case <-ctx.Done():
+			j.cancel(context.Cause(ctx))
+			<-j.done
+			return true, nil
+		case <-o.patience:
+			return !l.outlive(j), nil
+		case <-news:
+		}
+		if n := l.inquiries.take(); n != nil && l.outlive(j) {
+			return false, n
+		}
 	}
-	return true
+}
+
+// listen makes p the client that the code asks, and returns what says that it
+// does; nil for a client that hears of questions as they come.
+func (l *lane) listen(p *peer) <-chan struct{} {
+	l.mu.Lock()
+	l.peer = p
+	l.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	l.inquiries.again()
+	return l.inquiries.news
+}
+
+// caller returns the client of the youngest call; nil for initialize's.
+func (l *lane) caller() *peer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.peer
+}
+
+// note shows a line of text to the call that waits for the job under way. It
+// never blocks.
+func (l *lane) note(text string) {
+	l.mu.Lock()
+	j := l.last
+	l.mu.Unlock()
+	if j != nil {
+		j.note(text)
+	}
 }
 
 // outlive makes a job late, unless it has ended.
@@ -264,8 +328,27 @@ func (l *lane) outlive(j *job) bool {
 	if l.late == nil { // not the second time
 		l.late = j
 		close(l.left)
+		if j.key != "" && l.onLate != nil {
+			l.onLate(j.key)
+			j.noted = true
+		}
 	}
 	return true
+}
+
+// delivery returns what is to be done when the agent has a job's result.
+func (l *lane) delivery(j *job) func() {
+	return func() {
+		if j.ack != nil {
+			j.ack()
+		}
+		l.mu.Lock()
+		noted := j.noted
+		l.mu.Unlock()
+		if noted && l.onHeard != nil {
+			l.onHeard(j.key)
+		}
+	}
 }
 
 // claim reports whether the caller is the one to tell a job's result.
@@ -295,6 +378,7 @@ func (l *lane) conclude(ctx context.Context, j, earlier *job) (sandbox.Result, e
 		l.putBack(earlier)
 	} else if earlier != nil {
 		res = earlier.behind(res)
+		dealingOf(ctx).after(l.delivery(earlier))
 	}
 	if err != nil {
 		return res, err

@@ -361,8 +361,9 @@ func TestAResetIsMadeBeforeItsCodeRuns(t *testing.T) {
 	} {
 		a.send(callLine(`1`, tt.arguments))
 		c := a.reply().call(t)
-		if got := strings.Join(c.Structured.Notices, ";"); c.Structured.Result != tt.value || got != tt.notice {
-			t.Errorf("%s: got %q with %q, want %q with %q", tt.arguments, c.Structured.Result, got, tt.value, tt.notice)
+		value, _ := c.Structured.Result.(string)
+		if got := strings.Join(c.Structured.Notices, ";"); value != tt.value || got != tt.notice {
+			t.Errorf("%s: got %q with %q, want %q with %q", tt.arguments, value, got, tt.value, tt.notice)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,13 +34,7 @@ const probeTimeout = time.Second
 // Accept returns connections of this user's processes only; others are closed.
 // Close removes the socket.
 func Listen(path string) (net.Listener, error) {
-	if err := checkPath(path); err != nil {
-		return nil, err
-	}
-	if err := checkDir(filepath.Dir(path)); err != nil {
-		return nil, err
-	}
-	lock, err := elect(path + ".lock")
+	lock, err := claim(path)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +43,31 @@ func Listen(path string) (net.Listener, error) {
 		_ = lock.Close() // the error at hand says more
 		return nil, err
 	}
+	return &listener{UnixListener: ln, lock: lock, owned: true}, nil
+}
+
+// Adopt is Listen for a socket on which somebody else has this process listen,
+// such as systemd: it stays when the listener is closed. Its folder, the election
+// and what Accept returns are as with Listen. When it fails ln is closed.
+func Adopt(ln *net.UnixListener) (net.Listener, error) {
+	path := ln.Addr().String()
+	lock, err := claim(path)
+	if err != nil {
+		_ = ln.Close() // the error at hand says more
+		return nil, err
+	}
 	return &listener{UnixListener: ln, lock: lock}, nil
+}
+
+// claim checks a socket's place and wins the election for it.
+func claim(path string) (*os.File, error) {
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	if err := checkDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	return elect(path + ".lock")
 }
 
 // maxPath is the longest path that fits in a sockaddr_un with its NUL.
@@ -171,9 +190,11 @@ func clearStale(path string) error {
 // A listener accepts connections of this user alone.
 type listener struct {
 	*net.UnixListener
-	lock *os.File
-	once sync.Once
-	err  error
+	lock    *os.File
+	owned   bool        // Close removes the socket
+	yielded atomic.Bool // but not now
+	once    sync.Once
+	err     error
 }
 
 // Accept returns the next connection whose peer is this user.
@@ -193,6 +214,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // Close removes the socket, then gives up the lock.
 func (l *listener) Close() error {
 	l.once.Do(func() {
+		l.SetUnlinkOnClose(l.owned && !l.yielded.Load())
 		l.err = errors.Join(l.UnixListener.Close(), l.lock.Close())
 	})
 	return l.err

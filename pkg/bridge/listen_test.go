@@ -93,6 +93,35 @@ func TestADaemonWhoseLockFileWasDeletedIsRespected(t *testing.T) {
 	}
 }
 
+func TestASocketOfSomebodyElsesIsAdoptedAndStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "mcp.sock")
+	theirs, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := Adopt(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // a test
+	if _, err := ln.Accept(); err != nil {
+		t.Error(err)
+	}
+	if _, err := Listen(path); !errors.Is(err, ErrInUse) {
+		t.Errorf("a second daemon got %v, want %v", err, ErrInUse)
+	}
+	if err := ln.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the socket is gone: %v", err)
+	}
+}
+
 func TestListenRefusesPlacesThatAreNotSafe(t *testing.T) {
 	dir := t.TempDir()
 	chmod := func(name string, mode os.FileMode) string {

@@ -24,6 +24,8 @@ type message struct {
 	id     json.RawMessage // as it came; nil in a notification
 	method string          // "" in an answer
 	params json.RawMessage // nil if there are none
+	result json.RawMessage // of an answer
+	failed json.RawMessage // of an answer: its member "error"
 }
 
 // A fault says what is wrong with a message.
@@ -105,7 +107,7 @@ func parseMessage(raw []byte) (message, *fault) {
 	if members == nil {
 		return message{}, &fault{code: codeInvalidRequest, text: "a message must be a JSON object"}
 	}
-	m := message{id: members["id"], params: members["params"]}
+	m := message{id: members["id"], params: members["params"], result: members["result"], failed: members["error"]}
 	if text := m.fill(members); text != "" {
 		id := m.id
 		if !legalID(id) {

@@ -25,6 +25,12 @@ const (
 
 	// maxProgress bounds the output in a notification; older output goes.
 	maxProgress = 2000
+
+	// maxWaits bounds the servers in a notification that the code waits for.
+	maxWaits = 3
+
+	// maxHints bounds the notes in a notification; older ones go.
+	maxHints = 10
 )
 
 type progressTokenKey struct{}
@@ -54,6 +60,7 @@ func withProgressToken(ctx context.Context, m message) context.Context {
 // nothing.
 type progress struct {
 	offer func(line []byte)
+	waits func() []string // what the code waits for; nil is nothing
 	token json.RawMessage
 	words bool // the protocol version knows messages
 	start time.Time
@@ -61,20 +68,23 @@ type progress struct {
 	done  chan struct{}
 	wake  chan struct{} // holds a token when there is output
 
-	mu    sync.Mutex       // guards fresh and size
+	mu    sync.Mutex       // guards the fields below
 	fresh []sandbox.Output // since the last notification
 	size  int              // bytes of its text
+	hints []string         // notes since the last notification
 }
 
 // newProgress starts reporting through offer, which must not block, if the
-// request in ctx asked for it. The caller must close it.
-func newProgress(ctx context.Context, offer func(line []byte)) *progress {
+// request in ctx asked for it. waits tells what the code waits for, at once. The
+// caller must close it.
+func newProgress(ctx context.Context, offer func(line []byte), waits func() []string) *progress {
 	token, ok := ctx.Value(progressTokenKey{}).(json.RawMessage)
 	if !ok {
 		return nil
 	}
 	p := &progress{
 		offer: offer,
+		waits: waits,
 		token: token,
 		words: server.RequestProtocolVersion(ctx) != mcp.ProtocolVersion20241105,
 		start: time.Now(),
@@ -95,9 +105,24 @@ func (p *progress) output(o sandbox.Output) {
 	p.keep(o)
 	news := p.size > 0
 	p.mu.Unlock()
-	if !news {
+	if news {
+		p.poke()
+	}
+}
+
+// note takes a line about what the code does. It never blocks.
+func (p *progress) note(text string) {
+	if p == nil {
 		return
 	}
+	p.mu.Lock()
+	p.hints = append(p.hints, tail(text, maxProgress/maxHints))
+	p.hints = p.hints[max(0, len(p.hints)-maxHints):]
+	p.mu.Unlock()
+	p.poke()
+}
+
+func (p *progress) poke() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -164,7 +189,7 @@ func (p *progress) report() {
 	if text := p.take(); p.words && strings.TrimSpace(text) != "" {
 		params.Message = text
 	} else if p.words {
-		params.Message = fmt.Sprintf("running for %d s", int(elapsed.Seconds()))
+		params.Message = strings.Join(append([]string{fmt.Sprintf("running for %d s", int(elapsed.Seconds()))}, p.waiting()...), "; ")
 	}
 	line, err := encodeLine(map[string]any{
 		"jsonrpc": "2.0", "method": "notifications/progress", "params": params,
@@ -174,6 +199,18 @@ func (p *progress) report() {
 	}
 }
 
+// waiting returns the first few of what the code waits for.
+func (p *progress) waiting() []string {
+	if p.waits == nil {
+		return nil
+	}
+	texts := p.waits()
+	if len(texts) > maxWaits {
+		texts = append(texts[:maxWaits:maxWaits], fmt.Sprintf("%d more are starting", len(texts)-maxWaits))
+	}
+	return texts
+}
+
 func (p *progress) take() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,8 +218,12 @@ func (p *progress) take() string {
 	for _, o := range p.fresh {
 		b.WriteString(o.Text)
 	}
-	p.fresh, p.size = nil, 0
-	return strings.TrimRight(tail(b.String(), maxProgress), "\n")
+	text := strings.TrimRight(b.String(), "\n")
+	if len(p.hints) > 0 {
+		text = strings.TrimLeft(text+"\n"+strings.Join(p.hints, "\n"), "\n")
+	}
+	p.fresh, p.size, p.hints = nil, 0, nil
+	return tail(text, maxProgress)
 }
 
 // tail returns the end of s, at most n bytes, from a character's start.

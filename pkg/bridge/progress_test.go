@@ -44,7 +44,7 @@ func withToken(raw string) context.Context {
 func TestProgressBeatsWhileNothingIsPrinted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		offer, notes := collect(t)
-		p := newProgress(withToken(`0`), offer)
+		p := newProgress(withToken(`0`), offer, nil)
 		time.Sleep(90 * time.Second)
 		p.close()
 		time.Sleep(time.Minute) // none after the end
@@ -64,10 +64,25 @@ func TestProgressBeatsWhileNothingIsPrinted(t *testing.T) {
 	})
 }
 
+func TestProgressTellsWhatIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		offer, notes := collect(t)
+		p := newProgress(withToken(`0`), offer, func() []string { return []string{"a starts", "b starts", "c", "d", "e"} })
+		time.Sleep(10 * time.Second)
+		p.close()
+		if len(*notes) != 1 {
+			t.Fatalf("%d notes", len(*notes))
+		}
+		if got, want := (*notes)[0].Params.Message, "running for 9 s; a starts; b starts; c; 2 more are starting"; got != want {
+			t.Errorf("message: got %q, want %q", got, want)
+		}
+	})
+}
+
 func TestProgressCarriesOutputAtMostTenTimesASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		offer, notes := collect(t)
-		p := newProgress(withToken(`"p"`), offer)
+		p := newProgress(withToken(`"p"`), offer, nil)
 		for range 1000 {
 			p.output(sandbox.Output{Text: "x\n"})
 			time.Sleep(time.Millisecond)
@@ -87,7 +102,7 @@ func TestProgressCarriesOutputAtMostTenTimesASecond(t *testing.T) {
 func TestProgressShowsBarsInTheirLastState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		offer, notes := collect(t)
-		p := newProgress(withToken(`1`), offer)
+		p := newProgress(withToken(`1`), offer, nil)
 		p.output(sandbox.Output{Stream: 1, Text: "begin\n"})
 		back := int64(0)
 		for i := range 1000 {
@@ -108,7 +123,7 @@ func TestProgressShowsBarsInTheirLastState(t *testing.T) {
 func TestProgressIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		offer, notes := collect(t)
-		p := newProgress(withToken(`1e400`), offer)
+		p := newProgress(withToken(`1e400`), offer, nil)
 		for range 100 {
 			p.output(sandbox.Output{Text: strings.Repeat("漢", 5000) + "END"})
 		}
@@ -135,7 +150,7 @@ func TestProgressIsSentOnlyWhenAskedFor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx := withProgressToken(context.Background(), message{method: "tools/call", params: json.RawMessage(tt.params)})
-			p := newProgress(ctx, func([]byte) {})
+			p := newProgress(ctx, func([]byte) {}, nil)
 			p.output(sandbox.Output{Text: "x"}) // harmless without a token
 			p.close()
 			if got := p != nil; got != tt.want {

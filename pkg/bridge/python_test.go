@@ -28,7 +28,7 @@ type street struct {
 	opened []*bench
 }
 
-func (s *street) open(context.Context, Hello) (Workspace, error) {
+func (s *street) open(context.Context, Hello, *Agent) (Workspace, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := &bench{status: sandbox.SessionStatus{State: sandbox.StateIdle}}

@@ -7,6 +7,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/bridged/bridged/pkg/sandbox"
+	"github.com/bridged/bridged/pkg/tokens"
 )
 
 const (
@@ -20,10 +21,10 @@ const statusNotRun = "not_run"
 // structured is the structuredContent of a result. Empty fields are left out.
 type structured struct {
 	Status     string           `json:"status"`
-	Stdout     string           `json:"stdout,omitempty"`
+	Stdout     any              `json:"stdout,omitempty"` // a string, or JSON that the code printed
 	Stderr     string           `json:"stderr,omitempty"`
 	Background string           `json:"background,omitempty"` // of code that earlier calls left running
-	Result     string           `json:"result,omitempty"`
+	Result     any              `json:"result,omitempty"`     // a string, or the value as JSON
 	Error      *structuredError `json:"error,omitempty"`
 	Notices    []string         `json:"notices,omitempty"`
 	Files      []structuredFile `json:"files,omitempty"` // published
@@ -39,14 +40,26 @@ type structuredError struct {
 
 // refusal is the result of a call that ran nothing.
 func (v view) refusal(why error, notices []string) *mcp.CallToolResult {
-	text := cutMiddle(why.Error(), v.budget)
-	res := &mcp.CallToolResult{IsError: true, Content: []mcp.Content{mcp.NewTextContent(text)}}
+	text := tokens.Cut(why.Error(), v.budget)
+	told := structured{Status: statusNotRun, Error: &structuredError{Message: text}, Notices: notices}
+	return v.answer(told, true, []mcp.Content{mcp.NewTextContent(text)}, nil, notices)
+}
+
+// answer puts a result together: the text in the form of the mode, plain and
+// notices being that of Compact, then what is no text.
+func (v view) answer(told structured, failed bool, plain, rich []mcp.Content, notices []string) *mcp.CallToolResult {
+	res := &mcp.CallToolResult{IsError: failed}
 	if v.structured {
-		res.StructuredContent = structured{
-			Status: statusNotRun, Error: &structuredError{Message: text}, Notices: notices,
+		res.StructuredContent = told
+	}
+	if v.mode != Compact {
+		if text, err := v.document(told); err == nil {
+			res.Content = append([]mcp.Content{mcp.NewTextContent(text)}, rich...)
+			return res
 		}
 	}
-	return v.withNotices(res, notices)
+	res.Content = append(plain, rich...)
+	return withNotices(res, notices)
 }
 
 // tag begins each line that is bridged's own word.
@@ -72,35 +85,28 @@ func (v view) result(r sandbox.Result) *mcp.CallToolResult {
 	rich, left := v.rich(r.Rich)
 	links, unnamed := v.links(r.Files)
 	r.Notices = append(append(r.Notices, left...), unnamed...)
-	text, cut := v.text(out, r)
-	if cut > 0 {
-		r.Notices = append(r.Notices, fmt.Sprintf("%d characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)", cut))
+	told, cut := v.tight(out, r)
+	text, lost := v.text(out, r)
+	if v.mode == Compact {
+		cut = lost
 	}
-	notices := boundNotices(r.Notices)
-	res := &mcp.CallToolResult{IsError: r.Status != sandbox.StatusOK && r.Status != statusRunning}
-	if text := out.background.cut(v.budget / 4); text != "" {
-		res.Content = append(res.Content, mcp.NewTextContent("Output of code that an earlier call left running:\n"+own(text)))
+	told.Notices = boundNotices(append(cut, r.Notices...))
+	var plain []mcp.Content
+	if text := foldBlank(v.behind(out.background)); text != "" {
+		plain = append(plain, mcp.NewTextContent("Output of code that an earlier call left running:\n"+own(text)))
 	}
 	if text != "" {
-		res.Content = append(res.Content, mcp.NewTextContent(own(text)))
+		plain = append(plain, mcp.NewTextContent(own(text)))
 	}
-	res.Content = append(append(res.Content, rich...), links...)
-	if v.structured {
-		res.StructuredContent = v.structure(out, r, notices)
-	}
-	return v.withNotices(res, append(headline(r), notices...))
+	failed := r.Status != sandbox.StatusOK && r.Status != statusRunning
+	return v.answer(told, failed, plain, append(rich, links...), append(headline(r), told.Notices...))
 }
 
 // headline says how a run ended, if the traceback does not.
 func headline(r sandbox.Result) []string {
 	var lines []string
-	switch r.Status {
-	case sandbox.StatusTimeout:
-		lines = append(lines, "timeout: the code was stopped at its time limit of "+r.Limit)
-	case sandbox.StatusInterrupted:
-		lines = append(lines, fmt.Sprintf("interrupted after %.1f s", r.Duration.Seconds()))
-	case sandbox.StatusLost:
-		lines = append(lines, fmt.Sprintf("lost: the sandbox ended after %.1f s, before the code did", r.Duration.Seconds()))
+	if how := ending(r); how != "" {
+		lines = append(lines, how)
 	}
 	if r.StateLost != "" {
 		lines = append(lines, "state lost: "+cutMiddle(r.StateLost, maxNotice))
@@ -108,9 +114,23 @@ func headline(r sandbox.Result) []string {
 	return lines
 }
 
+// ending says why a run ended before its code did, and what can be done; "" if
+// it did not.
+func ending(r sandbox.Result) string {
+	switch r.Status {
+	case sandbox.StatusTimeout:
+		return "timeout: the code was stopped at its time limit of " + r.Limit
+	case sandbox.StatusInterrupted:
+		return fmt.Sprintf("interrupted after %.1f s", r.Duration.Seconds())
+	case sandbox.StatusLost:
+		return fmt.Sprintf("lost: the sandbox ended after %.1f s, before the code did; the next call gets a fresh one, so run again what it needs", r.Duration.Seconds())
+	}
+	return ""
+}
+
 // withNotices appends the notices as one block and makes sure that the content
 // is not empty, which some agents take for a failure.
-func (v view) withNotices(res *mcp.CallToolResult, notices []string) *mcp.CallToolResult {
+func withNotices(res *mcp.CallToolResult, notices []string) *mcp.CallToolResult {
 	if len(notices) > 0 {
 		res.Content = append(res.Content, mcp.NewTextContent(tag+strings.Join(notices, "\n"+tag)))
 	}
@@ -137,13 +157,13 @@ func boundNotices(notices []string) []string {
 
 // printed is a run's output, taken apart.
 type printed struct {
-	all        part // stdout and stderr as they came
-	stdout     part
-	stderr     part
-	background part
+	all        tokens.Text // stdout and stderr as they came
+	stdout     tokens.Text
+	stderr     tokens.Text
+	background tokens.Text
 }
 
-// A tape collects output for one part.
+// A tape collects output for one text.
 type tape struct {
 	b    strings.Builder
 	gone int64
@@ -158,7 +178,7 @@ func (t *tape) add(o sandbox.Output) {
 	t.b.WriteString(o.Text)
 }
 
-func (t *tape) part() part { return part{t.b.String(), t.gone, t.at} }
+func (t *tape) text() tokens.Text { return tokens.Text{Text: t.b.String(), Gone: t.gone, At: t.at} }
 
 func split(output []sandbox.Output) printed {
 	var all, stdout, stderr, background tape
@@ -174,15 +194,15 @@ func split(output []sandbox.Output) printed {
 		}
 		stdout.add(o)
 	}
-	return printed{all.part(), stdout.part(), stderr.part(), background.part()}
+	return printed{all.text(), stdout.text(), stderr.text(), background.text()}
 }
 
-// text puts together the output, the value and the traceback, and says how many
-// characters it had to leave out.
-func (v view) text(out printed, r sandbox.Result) (string, int64) {
-	parts, cut := fit(v.budget, out.all, part{text: r.Value}, part{text: trace(r.Error)})
+// text puts together the output, the value and the traceback, and says what it
+// had to leave out.
+func (v view) text(out printed, r sandbox.Result) (text string, cut []string) {
+	f := v.fit(out.all, tokens.Text{Text: r.Value}, tokens.Text{Text: trace(r.Error)})
 	var b strings.Builder
-	for _, p := range parts {
+	for _, p := range f.texts {
 		if p == "" {
 			continue
 		}
@@ -191,7 +211,7 @@ func (v view) text(out printed, r sandbox.Result) (string, int64) {
 		}
 		b.WriteString(p)
 	}
-	return strings.TrimSuffix(b.String(), "\n"), cut
+	return foldBlank(b.String()), rest(r, f.missing[0], f.missing[1], f.missing[2])
 }
 
 // trace is what to show of an exception.
@@ -207,19 +227,23 @@ func trace(e *sandbox.PyError) string {
 	return e.Type + ": " + e.Message
 }
 
-func (v view) structure(out printed, r sandbox.Result, notices []string) structured {
+// structure makes the structured result, without notices, and says what it had
+// to leave out.
+func (v view) structure(out printed, r sandbox.Result) (s structured, cut []string) {
 	var e sandbox.PyError
 	if r.Error != nil {
 		e = *r.Error
 	}
-	parts, _ := fit(v.budget, out.stdout, out.stderr, part{text: r.Value}, part{text: e.Traceback}, part{text: e.Message})
-	s := structured{
+	value, cost := v.value(r)
+	v.budget -= cost
+	f := v.fit(out.stdout, out.stderr, tokens.Text{Text: value.text}, tokens.Text{Text: e.Traceback}, tokens.Text{Text: e.Message})
+	parts := f.texts
+	s = structured{
 		Status:     string(r.Status),
-		Stdout:     parts[0],
+		Stdout:     v.printed(parts[0], out.stdout.Text),
 		Stderr:     parts[1],
-		Background: out.background.cut(v.budget / 4),
-		Result:     parts[2],
-		Notices:    notices,
+		Background: v.behind(out.background),
+		Result:     value.shown(parts[2]),
 		Files:      structuredFiles(r.Files),
 		StateLost:  cutMiddle(r.StateLost, maxNotice),
 		DurationMS: r.Duration.Milliseconds(),
@@ -227,5 +251,8 @@ func (v view) structure(out printed, r sandbox.Result, notices []string) structu
 	if r.Error != nil {
 		s.Error = &structuredError{Type: cutMiddle(e.Type, maxNotice), Message: parts[4], Traceback: parts[3]}
 	}
-	return s
+	if how := ending(r); how != "" {
+		s.Error = &structuredError{Message: how, Traceback: parts[3]}
+	}
+	return s, rest(r, f.missing[0]+f.missing[1], f.missing[2], f.missing[3]+f.missing[4])
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/bridged/bridged/pkg/sandbox"
+	"github.com/bridged/bridged/pkg/tokens"
 )
 
-var newest = view{budget: 16000, structured: true, audio: true}
+var newest = view{mode: Compact, budget: DefaultMaxTokens, structured: true, audio: true}
 
 // shown returns the text blocks of a result, and other blocks as their type.
 func shown(t *testing.T, r *mcp.CallToolResult) []string {
@@ -69,16 +70,16 @@ func TestResults(t *testing.T) {
 			[]string{"Exception"}, `{"status":"error","error":{"type":"Exception"},"duration_ms":0}`, true},
 		{"a timeout", sandbox.Result{Status: "timeout", Output: out("a"), Duration: 2 * time.Second, Limit: "2s, as the call asked", Notices: []string{"it was\nslow"}},
 			[]string{"a", "[bridged] timeout: the code was stopped at its time limit of 2s, as the call asked\n[bridged] it was slow"},
-			`{"status":"timeout","stdout":"a","notices":["it was slow"],"duration_ms":2000}`, true},
+			`{"status":"timeout","stdout":"a","error":{"message":"timeout: the code was stopped at its time limit of 2s, as the call asked"},"notices":["it was slow"],"duration_ms":2000}`, true},
 		{"a lost sandbox", sandbox.Result{Status: "lost", StateLost: "out of memory"},
-			[]string{"[bridged] lost: the sandbox ended after 0.0 s, before the code did\n[bridged] state lost: out of memory"},
-			`{"status":"lost","state_lost":"out of memory","duration_ms":0}`, true},
+			[]string{"[bridged] lost: the sandbox ended after 0.0 s, before the code did; the next call gets a fresh one, so run again what it needs\n[bridged] state lost: out of memory"},
+			`{"status":"lost","error":{"message":"lost: the sandbox ended after 0.0 s, before the code did; the next call gets a fresh one, so run again what it needs"},"state_lost":"out of memory","duration_ms":0}`, true},
 		{"background output apart", sandbox.Result{Status: "ok", Output: append(out("two\n"), sandbox.Output{Stream: 1, Text: "bg 1\n", Background: true})},
-			[]string{"Output of code that an earlier call left running:\nbg 1\n", "two"},
+			[]string{"Output of code that an earlier call left running:\nbg 1", "two"},
 			`{"status":"ok","stdout":"two\n","background":"bg 1\n","duration_ms":0}`, false},
 		{"output that the sandbox cut", sandbox.Result{Status: "ok", Cut: 7, Output: []sandbox.Output{{Stream: 1, Text: "head"}, {Stream: 1, Text: "tail", Cut: 7}}},
-			[]string{"head\n…[7 characters cut]…\ntail", "[bridged] 7 characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)"},
-			`{"status":"ok","stdout":"head\n…[7 characters cut]…\ntail","notices":["7 characters were cut; the session still has the values, so print slices of them, or filter before printing (the last value is _)"],"duration_ms":0}`, false},
+			[]string{"head\n…[7 characters cut]…\ntail", "[bridged] 7 characters of the output were cut. Filter before printing."},
+			`{"status":"ok","stdout":"head\n…[7 characters cut]…\ntail","notices":["7 characters of the output were cut. Filter before printing."],"duration_ms":0}`, false},
 		{"a picture", sandbox.Result{Status: "ok", Rich: []sandbox.Rich{{MIME: "image/png", Data: encoded("png", 1, 1)}, {MIME: "application/x", Data: []byte("yy")}}},
 			[]string{"image/png", "[bridged] application/x of 2 bytes was left out: agents can't show it"},
 			`{"status":"ok","notices":["application/x of 2 bytes was left out: agents can't show it"],"duration_ms":0}`, false},
@@ -100,7 +101,7 @@ func TestResults(t *testing.T) {
 }
 
 func TestOldClientsGetWhatTheirVersionKnows(t *testing.T) {
-	old := view{budget: 16000}
+	old := view{mode: Compact, budget: DefaultMaxTokens}
 	got := old.result(sandbox.Result{Status: "ok", Value: "1", Rich: []sandbox.Rich{{MIME: "audio/wav", Data: []byte("RIFF")}}})
 	if got.StructuredContent != nil {
 		t.Errorf("structuredContent: got %v", got.StructuredContent)
@@ -123,21 +124,21 @@ func TestLargeResultsKeepToTheBudget(t *testing.T) {
 		res  sandbox.Result
 		cut  string
 	}{
-		{"one long line", sandbox.Result{Status: "ok", Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + strings.Repeat("x", 300000) + "TAIL"}}}, "284048 characters were cut"},
-		{"output that the sandbox cut already", sandbox.Result{Status: "ok", Cut: 1e6, Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + lines}, {Stream: 1, Text: lines + "TAIL", Cut: 1e6}}}, "1034054 characters were cut"},
-		{"a long value", sandbox.Result{Status: "ok", Value: "HEAD" + numbers.String() + "TAIL"}, "characters were cut"},
-		{"Chinese", sandbox.Result{Status: "ok", Value: "HEAD" + strings.Repeat("漢字仮名", 25000) + "TAIL"}, "characters were cut"},
-		{"emoji", sandbox.Result{Status: "ok", Value: "HEAD" + strings.Repeat("🚀é漢", 25000) + "TAIL"}, "characters were cut"},
+		{"one long line", sandbox.Result{Status: "ok", Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + strings.Repeat("x", 300000) + "TAIL"}}}, "characters of the output were cut"},
+		{"output that the sandbox cut already", sandbox.Result{Status: "ok", Cut: 1e6, Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + lines}, {Stream: 1, Text: lines + "TAIL", Cut: 1e6}}}, "characters of the output were cut. Filter"},
+		{"a long value", sandbox.Result{Status: "ok", Value: "HEAD" + numbers.String() + "TAIL"}, "characters of the value were cut: _ is all of it"},
+		{"Chinese", sandbox.Result{Status: "ok", Value: "HEAD" + strings.Repeat("漢字仮名", 25000) + "TAIL", Whole: "out[7]"}, "characters of the value were cut: out[7] is all of it"},
+		{"emoji", sandbox.Result{Status: "ok", Value: "HEAD" + strings.Repeat("🚀é漢", 25000) + "TAIL", Whole: "out[7]"}, "characters of the value were cut: out[7] is all of it"},
 		{"all at once", sandbox.Result{Status: "error", Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + lines}, {Stream: 2, Text: lines}},
-			Value: lines, Error: &sandbox.PyError{Type: "E", Message: lines, Traceback: lines + "TAIL"}}, "characters were cut"},
+			Value: lines, Error: &sandbox.PyError{Type: "E", Message: lines, Traceback: lines + "TAIL"}}, "characters of the traceback were cut"},
 		{"notices without end", sandbox.Result{Status: "ok", Output: []sandbox.Output{{Stream: 1, Text: "HEAD" + lines + "TAIL"}}, Notices: strings.Split(lines, "\n")}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := newest.result(tt.res)
 			blocks := shown(t, got)
 			text := strings.Join(blocks, "\n")
-			if limit := newest.budget + maxNotices*maxNotice; len(text) > limit {
-				t.Errorf("%d bytes of text, want at most %d", len(text), limit)
+			if n, limit := count(blocks[0]), newest.budget; n > limit {
+				t.Errorf("%d tokens of text, want at most %d", n, limit)
 			}
 			raw, err := json.Marshal(got)
 			if err != nil || !utf8.Valid(raw) || strings.Contains(string(raw), `\ufffd`) || strings.ContainsRune(string(raw), utf8.RuneError) {
@@ -156,6 +157,22 @@ func TestLargeResultsKeepToTheBudget(t *testing.T) {
 	}
 }
 
+func TestDocumentsKeepToTheBudgetWhateverTheyEscape(t *testing.T) {
+	for _, line := range []string{"\"\"\"\n", "\ta\tb\tc\n", `C:\a\b` + "\n", "an ordinary line\n"} {
+		for _, mode := range []Mode{Compact, TOON, JSON} {
+			v := view{mode: mode, budget: 1000, structured: true}
+			got := shown(t, v.result(sandbox.Result{Status: "ok", Output: []sandbox.Output{{Stream: 1, Text: strings.Repeat(line, 9000)}}}))
+			n := tokens.Count(strings.Join(got, "\n"))
+			if n > v.budget*5/4+envelope || n < v.budget/2 {
+				t.Errorf("%s of %q: %d tokens, want about %d", mode, line, n, v.budget)
+			}
+			if !strings.Contains(strings.Join(got, "\n"), "characters of the output were cut") {
+				t.Errorf("%s of %q does not tell of the cut: %.300s", mode, line, got)
+			}
+		}
+	}
+}
+
 func TestCutsFallBetweenCharacters(t *testing.T) {
 	for shift := range 8 {
 		s := strings.Repeat("a", shift) + strings.Repeat("🚀é漢", 5000)
@@ -164,9 +181,10 @@ func TestCutsFallBetweenCharacters(t *testing.T) {
 			if !utf8.ValidString(got) || len(got) > limit+8 {
 				t.Fatalf("cutMiddle at %d: valid %v, %d bytes", limit, utf8.ValidString(got), len(got))
 			}
-			n := lost(s, limit)
-			if kept := utf8.RuneCountInString(got) - utf8.RuneCountInString(mark(int64(n))); kept+n != utf8.RuneCountInString(s) {
-				t.Fatalf("%d kept and %d cut of %d characters", kept, n, utf8.RuneCountInString(s))
+			head, tail, _ := strings.Cut(got, " …[")
+			said, tail, _ := strings.Cut(tail, " characters cut]… ")
+			if kept := utf8.RuneCountInString(head + tail); fmt.Sprint(utf8.RuneCountInString(s)-kept) != said {
+				t.Fatalf("%d kept and %s cut of %d characters", kept, said, utf8.RuneCountInString(s))
 			}
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/bridged/bridged/pkg/sandbox"
 )
@@ -31,17 +30,31 @@ func (s *session) runPython(ctx context.Context, req mcp.CallToolRequest) (*mcp.
 // the model can read, never a protocol error.
 func (s *session) call(ctx context.Context, req mcp.CallToolRequest) *mcp.CallToolResult {
 	s.calls.Add(1)
-	view := viewOf(ctx, s.srv.opts.TextBudget)
+	view, notices := s.view(ctx)
 	a, err := parseArgs(req.Params.RawArguments, s.srv.opts.MaxCode)
 	if err != nil {
-		return view.refusal(err, nil)
+		return view.refusal(err, notices)
+	}
+	a.notices, a.tokens, a.data = append(notices, a.notices...), view.budget, view.mode != Compact
+	if retried(req) {
+		a.again = &req.Params.MultiRoundTripParams
 	}
 	res, err := s.run(ctx, a)
+	if errors.Is(err, sandbox.ErrLeft) || errors.Is(err, sandbox.ErrPoolClosed) {
+		dealingOf(ctx).leave()
+	}
+	if asks, ok := errors.AsType[*needsInput](err); ok {
+		return handOver(ctx, asks)
+	}
 	if err != nil {
 		return view.refusal(err, a.notices)
 	}
 	res.Notices = append(a.notices, res.Notices...)
-	return view.result(res)
+	told := view.result(res)
+	if s.srv.opts.Saved != nil {
+		s.srv.opts.Saved(view.savings(res, told))
+	}
+	return told
 }
 
 // run loads the servers and runs the code. An error means that nothing ran.
@@ -64,8 +77,20 @@ func (s *session) run(ctx context.Context, a args) (sandbox.Result, error) {
 	if err != nil {
 		return sandbox.Result{}, err
 	}
-	o := order{code: a.code, reset: a.reset, timed: a.timeout > 0, place: place, task: a.task(ws)}
-	o.progress = newProgress(ctx, s.w.offer)
+	if a.again != nil {
+		if a, err = py.resume(a); err != nil {
+			return sandbox.Result{}, err
+		}
+	}
+	d := dealingOf(ctx)
+	if err := s.unknowable(d, a.session, ws); err != nil {
+		return sandbox.Result{}, err
+	}
+	o := order{code: a.code, reset: a.reset, timed: a.timeout > 0, place: place, task: a.task(ws, py.lane, d), peer: peerOf(ctx)}
+	if d.key != "" {
+		o.key, o.ack = d.key, func() { ws.Ack(d.key) }
+	}
+	o.progress = newProgress(ctx, s.w.offer, ws.Waiting)
 	defer o.progress.close()
 	if d := s.srv.opts.YieldAfter; d > 0 && o.progress == nil {
 		patience := time.NewTimer(d)
@@ -82,16 +107,16 @@ func (s *session) run(ctx context.Context, a args) (sandbox.Result, error) {
 	if err != nil {
 		return sandbox.Result{}, explain(ctx, err)
 	}
-	if s.hello.Session != "" && !s.toldLost.Swap(true) && res.StateLost == "" {
+	if s.hello.Session != "" && !s.resumed && !s.toldLost.Swap(true) && res.StateLost == "" {
 		res.Notices = append([]string{lostSession}, res.Notices...)
 	}
 	return res, nil
 }
 
 // task is what the arguments ask for.
-func (a args) task(ws Workspace) task {
+func (a args) task(ws Workspace, l *lane, d *dealing) task {
 	return func(ctx context.Context, output func(sandbox.Output)) (sandbox.Result, error) {
-		if a.reset {
+		if a.reset && !d.wasReset(ws.Unfinished()) {
 			if err := ws.Reset(ctx); err != nil {
 				return sandbox.Result{}, err
 			}
@@ -99,7 +124,10 @@ func (a args) task(ws Workspace) task {
 		if a.reset && strings.TrimSpace(a.code) == "" {
 			return sandbox.Result{Status: sandbox.StatusOK, Notices: []string{ended}}, nil
 		}
-		res, err := ws.Run(ctx, sandbox.Request{Code: a.code, Timeout: a.timeout}, output)
+		res, err := ws.Run(ctx, sandbox.Request{Key: d.key, Code: a.code, Timeout: a.timeout, Waited: l.asking.FromNow(), Tokens: a.tokens, Data: a.data}, output)
+		if errors.Is(err, sandbox.ErrRanBefore) {
+			return sandbox.Result{}, errors.New(lostResult)
+		}
 		if a.reset && err == nil {
 			res.Notices = append([]string{startedOver}, res.Notices...)
 		}
@@ -114,20 +142,4 @@ func explain(ctx context.Context, err error) error {
 		return fmt.Errorf("nothing ran: %w", cause)
 	}
 	return err
-}
-
-// A view says what of a result a client's protocol version has room for.
-type view struct {
-	budget     int  // bytes of text
-	structured bool // structuredContent, since 2025-06-18
-	audio      bool // audio content, since 2025-03-26
-}
-
-func viewOf(ctx context.Context, budget int) view {
-	v := server.RequestProtocolVersion(ctx)
-	return view{
-		budget:     budget,
-		structured: v == "" || v >= mcp.ProtocolVersion20250618,
-		audio:      v == "" || v >= mcp.ProtocolVersion20250326,
-	}
 }

@@ -11,31 +11,66 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/rs/zerolog"
+
+	"github.com/bridged/bridged/pkg/tracing"
+)
+
+// Defaults of [Options].
+const (
+	DefaultMaxCode     = 4 << 20
+	DefaultMaxMessage  = 16 << 20
+	DefaultMaxRequests = 64
+	DefaultMaxSessions = 256
+	DefaultMaxPythons  = 16
+	DefaultMaxTokens   = 4000
 )
 
 // Options configure a [Server]. Zero fields have the defaults written beside
 // them.
 type Options struct {
-	Version     string         // of this release
-	MaxCode     int            // bytes of code in a call; 0 means 4 MiB
-	MaxMessage  int            // bytes of a message from an agent; 0 means 16 MiB
-	MaxRequests int            // requests at once in a session; 0 means 64
-	MaxSessions int            // sessions at once; 0 means 256
-	MaxPythons  int            // Python sessions of one connection, the default one included; 0 means 16
-	Data        []string       // files and folders that sandboxes have from the user, to tell agents of
-	TextBudget  int            // bytes of text in a result; 0 means 16000
-	YieldAfter  time.Duration  // when a call without progress is answered though its code still runs; 0 means never
-	Logger      zerolog.Logger // the zero value writes nothing
+	Version     string   // of this release
+	MaxCode     int      // bytes of code in a call; 0 means DefaultMaxCode
+	MaxMessage  int      // bytes of a message from an agent; 0 means DefaultMaxMessage
+	MaxRequests int      // requests at once in a session; 0 means DefaultMaxRequests
+	MaxSessions int      // sessions at once; 0 means DefaultMaxSessions
+	MaxPythons  int      // Python sessions of one connection, the default one included; 0 means DefaultMaxPythons
+	Data        []string // files and folders that sandboxes have from the user, to tell agents of
+
+	// Registry has the sessions outlive the daemon; nil has them end with it.
+	Registry Registry
+
+	// Mode returns the form of results for a client by the name that it gives
+	// itself, which may be empty; nil is Compact for all. It may be called from
+	// several goroutines.
+	Mode func(client string) Mode
+
+	// MaxTokens returns how many tokens the text of a result may cost a client,
+	// likewise; nil is DefaultMaxTokens for all.
+	MaxTokens func(client string) int
+
+	// Connected and Gone are told of sessions that begin and have ended. They
+	// must not block; nil is nobody.
+	Connected, Gone func(SessionInfo)
+
+	// Saved is told what each result does not cost, likewise.
+	Saved func(Savings)
+
+	YieldAfter time.Duration  // when a call without progress is answered though its code still runs; 0 means never
+	Logger     zerolog.Logger // the zero value writes nothing
+	Tracer     tracing.Tracer // begins the trace of each call; nil is none
 }
 
 func (o Options) withDefaults() Options {
-	o.MaxCode = cmp.Or(o.MaxCode, 4<<20)
-	o.MaxMessage = cmp.Or(o.MaxMessage, 16<<20)
-	o.MaxRequests = cmp.Or(o.MaxRequests, 64)
-	o.MaxSessions = cmp.Or(o.MaxSessions, 256)
-	o.MaxPythons = cmp.Or(o.MaxPythons, 16)
-	o.TextBudget = cmp.Or(o.TextBudget, 16000)
+	o.MaxCode = cmp.Or(o.MaxCode, DefaultMaxCode)
+	o.MaxMessage = cmp.Or(o.MaxMessage, DefaultMaxMessage)
+	o.MaxRequests = cmp.Or(o.MaxRequests, DefaultMaxRequests)
+	o.MaxSessions = cmp.Or(o.MaxSessions, DefaultMaxSessions)
+	o.MaxPythons = cmp.Or(o.MaxPythons, DefaultMaxPythons)
+	if o.MaxTokens == nil {
+		o.MaxTokens = func(string) int { return DefaultMaxTokens }
+	}
 	return o
 }
 
@@ -55,6 +90,8 @@ type Server struct {
 	opts  Options
 	reads chan struct{} // holds a token per file in memory
 
+	traffic traffic
+
 	mu       sync.Mutex // guards sessions
 	sessions map[*session]struct{}
 }
@@ -66,12 +103,14 @@ func NewServer(open Opener, opts Options) *Server {
 
 // Serve accepts connections from ln, one session each, until ctx ends or ln
 // fails. Then it closes ln, cancels what runs, tells the agents, and returns
-// when every session is closed. The error is nil if ctx ended.
-func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+// when every session is closed. The error is nil if ctx ended. When its cause is
+// [ErrLeave] the agents are told nothing, and nothing of theirs is forgotten.
+func (s *Server) Serve(parent context.Context, ln net.Listener) error {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
 	defer cancel(errShutdown)
+	defer context.AfterFunc(parent, func() { cancel(whyEnded(parent)) })()
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // Accept reports it
 	defer stop()
 	for {
@@ -90,6 +129,14 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
+// whyEnded returns what ends the sessions with a context.
+func whyEnded(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), ErrLeave) {
+		return ErrLeave
+	}
+	return errShutdown
+}
+
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -101,6 +148,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // serveConn owns conn.
 func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
+	conn = countedConn{conn, &s.traffic}
 	defer conn.Close() //nolint:errcheck // it was written to or is broken
 	hangUp := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	lines := newLineReader(conn, MaxHello)
@@ -125,14 +173,28 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 		return
 	}
 	defer s.forget(ses)
+	if r := s.opts.Registry; r != nil {
+		r.Open(ses.id, hello)
+		defer func() {
+			if !errors.Is(context.Cause(ses.ctx), ErrLeave) {
+				r.Close(ses.id)
+			}
+		}()
+	}
 	if err := s.greet(conn, ses.id); err != nil {
 		s.opts.Logger.Debug().Err(err).Msg("greet shim")
 		return
 	}
 	log := s.opts.Logger.With().Str("session", ses.id[:8]).Logger()
-	log.Info().Int("pid", hello.PID).Str("cwd", hello.CWD).Msg("agent connected")
+	log.Info().Int("pid", hello.PID).Str("cwd", hello.CWD).Bool("resumed", ses.resumed).Msg("agent connected")
+	if s.opts.Connected != nil {
+		s.opts.Connected(ses.info())
+	}
 	ses.serve(lines)
 	log.Info().Int64("calls", ses.calls.Load()).Msg("agent gone")
+	if s.opts.Gone != nil {
+		s.opts.Gone(ses.info())
+	}
 }
 
 func (s *Server) admit(ses *session) error {
@@ -152,7 +214,7 @@ func (s *Server) forget(ses *session) {
 }
 
 func (s *Server) greet(conn net.Conn, id string) error {
-	return writeWelcome(conn, welcome{Wire: WireVersion, Version: s.opts.Version, Session: id})
+	return writeWelcome(conn, welcome{Wire: WireVersion, Version: s.opts.Version, Session: id, Resumes: s.opts.Registry != nil})
 }
 
 // refuse tells a shim why it is not served.
@@ -176,6 +238,10 @@ func writeWelcome(conn net.Conn, w welcome) error {
 	}
 	return nil
 }
+
+// ProtocolVersions returns the versions of the protocol that agents may speak,
+// the newest first.
+func ProtocolVersions() []string { return slices.Clone(mcp.ValidProtocolVersions) }
 
 // SessionInfo is what is known of a session, for people who watch over it.
 type SessionInfo struct {

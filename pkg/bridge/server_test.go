@@ -30,9 +30,13 @@ type bench struct {
 	run     func(ctx context.Context, req sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error)
 	load    func(names []string) error
 	servers []string
+	left    []sandbox.Unfinished // by an earlier daemon
+	resume  func(ctx context.Context, key string) (sandbox.Result, error)
+	acked   chan string
 	status  sandbox.SessionStatus
 	resets  atomic.Int32
 	closed  atomic.Int32
+	agent   atomic.Pointer[Agent] // of the session that was opened last
 
 	mu       sync.Mutex // guards the fields below
 	files    []sandbox.File
@@ -45,6 +49,18 @@ func (b *bench) Run(ctx context.Context, req sandbox.Request, output func(sandbo
 		return sandbox.Result{Status: sandbox.StatusOK, Value: req.Code}, nil
 	}
 	return b.run(ctx, req, output)
+}
+
+func (b *bench) Unfinished() []sandbox.Unfinished { return b.left }
+
+func (b *bench) Resume(ctx context.Context, key string, _ func(sandbox.Output)) (sandbox.Result, error) {
+	return b.resume(ctx, key)
+}
+
+func (b *bench) Ack(key string) {
+	if b.acked != nil {
+		b.acked <- key
+	}
 }
 
 func (b *bench) Load(_ context.Context, names []string) error {
@@ -98,10 +114,14 @@ func (b *bench) publish(f sandbox.File, content string) {
 }
 
 func (b *bench) Servers() []string { return b.servers }
+func (b *bench) Waiting() []string { return nil }
 
 func (b *bench) Close() { b.closed.Add(1) }
 
-func (b *bench) open(context.Context, Hello) (Workspace, error) { return b, nil }
+func (b *bench) open(_ context.Context, _ Hello, agent *Agent) (Workspace, error) {
+	b.agent.Store(agent)
+	return b, nil
+}
 
 // untilCancelled runs until the caller gives up.
 func untilCancelled(started chan<- struct{}) func(context.Context, sandbox.Request, func(sandbox.Output)) (sandbox.Result, error) {
@@ -479,7 +499,7 @@ func TestAShutdownTellsTheAgent(t *testing.T) {
 	go func() { defer close(done); srv.serveConn(ctx, server) }()
 	r := bufio.NewReader(client)
 	write := func(s string) { _, _ = client.Write([]byte(s + "\n")) }
-	write(`{"bridged":1,"cwd":"/"}`)
+	write(`{"bridged":1,"cwd":"/","link":1}`)
 	if _, err := r.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -489,6 +509,9 @@ func TestAShutdownTellsTheAgent(t *testing.T) {
 	line, err := r.ReadString('\n')
 	if err != nil || !strings.Contains(line, "nothing ran: the daemon is shutting down") {
 		t.Errorf("got %q, %v", line, err)
+	}
+	if line, err := r.ReadString('\n'); err != nil || line != string(endNotice) {
+		t.Errorf("got %q, %v, want the end notice", line, err)
 	}
 	<-done
 }
@@ -579,7 +602,7 @@ func TestSessionsAreListedAndLimited(t *testing.T) {
 func TestAWorkspaceThatCannotOpenIsAskedAgain(t *testing.T) {
 	var tries atomic.Int32
 	b := &bench{}
-	open := func(context.Context, Hello) (Workspace, error) {
+	open := func(context.Context, Hello, *Agent) (Workspace, error) {
 		if tries.Add(1) <= 2 {
 			return nil, errors.New("no engine is reachable; start podman.socket")
 		}

@@ -16,6 +16,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"github.com/rs/zerolog"
+
+	"github.com/bridged/bridged/pkg/tracing"
 )
 
 const (
@@ -43,6 +45,8 @@ type session struct {
 	client *clientSession
 	pys    *pythons
 
+	questions *questions // ours to the client
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -53,6 +57,12 @@ type session struct {
 	counter  int64 // ids towards mcp-go; used by the reading goroutine alone
 	calls    atomic.Int64
 	toldLost atomic.Bool // the agent knows that its earlier session is gone
+	toldMode atomic.Bool // it knows that the mode it asked for is none
+
+	inherited []Remains         // of the Python sessions that an earlier daemon had for it
+	resumed   bool              // it is one of an earlier daemon's
+	resent    map[string]string // keys of the requests to come that it had, by id; used by the reading goroutine alone
+	line      int64             // counts the lines after the hello; used by the reading goroutine alone
 
 	lastTicket <-chan struct{} // of the call before the next; used by the reading goroutine alone
 
@@ -71,20 +81,22 @@ type request struct {
 }
 
 func newSession(ctx context.Context, srv *Server, conn net.Conn, hello Hello) *session {
-	id := newSessionID()
 	s := &session{
-		id:        id,
+		id:        newSessionID(),
 		hello:     hello,
 		since:     time.Now(),
 		conn:      conn,
 		srv:       srv,
-		log:       srv.opts.Logger.With().Str("session", id[:8]).Logger(),
-		client:    newClientSession(id),
 		slots:     make(chan struct{}, srv.opts.MaxRequests),
 		inflight:  map[string]*request{},
 		filesPoke: make(chan struct{}, 1),
+		resent:    resents(hello),
 	}
+	s.claim(srv.opts.Registry)
+	s.log = srv.opts.Logger.With().Str("session", s.id[:8]).Logger()
+	s.client = newClientSession(s.id)
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.questions = newQuestions("bridged-"+s.id[:8], s.send)
 	s.pys = newPythons(srv.opts.MaxPythons, s.openPython)
 	s.mcp = newMCP(s)
 	return s
@@ -95,11 +107,12 @@ func (s *session) openPython(name string) *python {
 	if name != "" {
 		log = log.With().Str("python", name).Logger()
 	}
-	return &python{
-		name: name, since: time.Now(),
-		desk: newDesk(s.ctx, s.srv.open, s.hello, s.pokeFiles),
-		lane: newLane(s.ctx, name, &s.helpers, log),
+	lane := newLane(s.ctx, name, &s.helpers, log)
+	if r := s.srv.opts.Registry; r != nil {
+		lane.onLate, lane.onHeard = func(key string) { r.Outlive(s.id, name, key) }, func(key string) { r.Heard(s.id, name, key) }
 	}
+	open := func(ctx context.Context) (Workspace, error) { return s.srv.open(ctx, s.hello, &Agent{s, lane}) }
+	return &python{name: name, since: time.Now(), desk: newDesk(s.ctx, open, s.pokeFiles), lane: lane}
 }
 
 // newSessionID returns 144 random bits.
@@ -114,6 +127,7 @@ func newSessionID() string {
 func (s *session) serve(lines *lineReader) {
 	s.w = newWriter(s.conn, writeTimeout, maxQueued)
 	ctx := s.mcp.WithContext(s.ctx, s.client)
+	s.rejoin()
 	s.helpers.Go(func() { s.pys.desk().prepare(s.log) }) // ends with s.ctx at the latest
 	s.helpers.Go(s.announceFiles)                        // likewise
 	err := s.read(ctx, lines)
@@ -126,8 +140,19 @@ func (s *session) serve(lines *lineReader) {
 	defer end.Stop()
 	s.requests.Wait()
 	s.helpers.Wait()
+	s.sayEnd()
 	s.w.close(flushGrace)
 	s.pys.close()
+}
+
+// sayEnd tells the shim that its session ends with the daemon.
+func (s *session) sayEnd() {
+	if s.hello.Link == 0 || !errors.Is(context.Cause(s.ctx), errShutdown) {
+		return
+	}
+	if err := s.w.send(endNotice); err != nil {
+		s.log.Debug().Err(err).Msg("send end notice")
+	}
 }
 
 // drain gives requests that are under way a moment to finish.
@@ -147,7 +172,9 @@ func (s *session) drain() {
 // read handles lines until there are no more and says why.
 func (s *session) read(ctx context.Context, lines *lineReader) error {
 	for {
+		s.w.catchUp() // a client that reads no answers gets to ask no more
 		line, err := lines.next()
+		s.line++
 		if err != nil && s.ctx.Err() != nil {
 			return context.Cause(s.ctx)
 		}
@@ -172,15 +199,22 @@ func (s *session) handleLine(ctx context.Context, line []byte) {
 	for _, f := range faults {
 		s.refuse(f)
 	}
-	for _, m := range ms {
-		s.handle(ctx, m)
+	for i, m := range ms {
+		s.handle(ctx, m, i)
 	}
 }
 
-func (s *session) refuse(f *fault) { s.send(newFaultAnswer(f)) }
+func (s *session) refuse(f *fault) {
+	s.srv.traffic.refused.Add(1)
+	s.send(newFaultAnswer(f))
+}
 
 // send queues a message; nil is none.
-func (s *session) send(v any) {
+func (s *session) send(v any) { s.sendThen(v, nil) }
+
+// sendThen is send and calls then, unless that is nil, when the message has been
+// written.
+func (s *session) sendThen(v any, then func()) {
 	if v == nil {
 		return
 	}
@@ -189,17 +223,20 @@ func (s *session) send(v any) {
 		s.log.Error().Err(err).Msg("encode message")
 		return
 	}
-	if err := s.w.send(line); err != nil {
+	if err := s.w.sendThen(line, then); err != nil {
 		s.log.Debug().Err(err).Msg("send message")
 	}
 }
 
-// handle deals with one message. Only the reading goroutine calls it.
-func (s *session) handle(ctx context.Context, m message) {
+// handle deals with one message of the line at hand, of which it is that part.
+// Only the reading goroutine calls it.
+func (s *session) handle(ctx context.Context, m message, part int) {
 	s.counter++
 	switch {
 	case m.method == "":
-		// An answer. We ask the agent nothing, so it answers nothing of ours.
+		if !s.questions.settle(m) {
+			s.log.Debug().Bytes("id", m.id[:min(len(m.id), maxID)]).Msg("ignore answer to no question")
+		}
 	case m.id == nil && m.method == string(mcp.MethodNotificationCancelled):
 		s.cancelRequest(m.params)
 	case m.id == nil:
@@ -210,12 +247,12 @@ func (s *session) handle(ctx context.Context, m message) {
 	case m.method == string(mcp.MethodPing):
 		s.send(s.dispatch(ctx, m, s.counter))
 	default:
-		s.start(ctx, m)
+		s.start(ctx, m, s.deal(m, part))
 	}
 }
 
 // start handles a request on a goroutine of its own, if there is room.
-func (s *session) start(ctx context.Context, m message) {
+func (s *session) start(ctx context.Context, m message, d *dealing) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
@@ -237,18 +274,28 @@ func (s *session) start(ctx context.Context, m message) {
 		t = s.nextTicket()
 		ctx = context.WithValue(ctx, ticketKey{}, t)
 	}
+	var span tracing.Span
+	if t != nil {
+		ctx, span = s.traced(ctx, m)
+	}
 	read := &reading{release: func() {}}
 	ctx = context.WithValue(ctx, readingKey{}, read)
+	ctx = context.WithValue(ctx, dealingKey{}, d)
 	s.requests.Go(func() { // ends when the request is answered or its ctx has ended
 		defer func() { <-s.slots }()
 		defer func() { read.release() }()
 		defer cancel(nil)
 		defer t.pass()
 		reply := s.dispatch(ctx, m, n)
-		if s.untrack(key) {
-			return
+		cancelled := s.untrack(key)
+		endSpan(span, reply, cancelled)
+		switch {
+		case d.isLeft(), errors.Is(context.Cause(s.ctx), ErrLeave):
+		case cancelled:
+			d.delivered() // nobody wants to hear more
+		default:
+			s.sendThen(reply, d.delivered)
 		}
-		s.send(reply)
 	})
 }
 
@@ -314,7 +361,7 @@ func (s *session) dispatch(ctx context.Context, m message, n int64) (reply any) 
 	s.sendNotes() // what mcp-go sent before it answered goes first
 	switch r := resp.(type) {
 	case mcp.JSONRPCResponse:
-		return answer{JSONRPC: "2.0", ID: m.id, Result: s.client.restore(r.Result)}
+		return answer{JSONRPC: "2.0", ID: m.id, Result: withQuestions(ctx, s.client.restore(r.Result))}
 	case mcp.JSONRPCError:
 		if read, ok := ctx.Value(readingKey{}).(*reading); ok && read.code != 0 {
 			r.Error.Code = read.code

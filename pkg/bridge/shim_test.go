@@ -38,7 +38,7 @@ func throughShim(t *testing.T, shim, version string) {
 	b.run = func(_ context.Context, req sandbox.Request, _ func(sandbox.Output)) (sandbox.Result, error) {
 		return sandbox.Result{Status: sandbox.StatusOK, Value: req.Code + " by " + hello.Env["AGENT"]}, nil
 	}
-	srv, path := start(t, func(_ context.Context, h Hello) (Workspace, error) {
+	srv, path := start(t, func(_ context.Context, h Hello, _ *Agent) (Workspace, error) {
 		hello = h
 		return b, nil
 	}, Options{})

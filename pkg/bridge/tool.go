@@ -55,7 +55,7 @@ func liveLine(servers []string) string {
 	var shown []string
 	cost := frameCost
 	for _, name := range servers {
-		c := tokens(name) + 1 // and its comma
+		c := nameCost(name) + 1 // and its comma
 		if cost+c > maxLine || !printable(name) {
 			continue
 		}
@@ -74,9 +74,9 @@ func liveLine(servers []string) string {
 	return fmt.Sprintf("\nServers: %s, +%d", strings.Join(shown, ", "), rest)
 }
 
-// tokens estimates from above what a name costs in o200k_base. A tokenizer
-// would weigh more than the rest of the daemon.
-func tokens(name string) int {
+// nameCost estimates from above what a name costs in o200k_base. To count it would
+// load a vocabulary that most connections do without.
+func nameCost(name string) int {
 	n, run := 0, 0 // run counts the letters since the last break
 	flush := func() { n += (run + 1) / 2; run = 0 }
 	for _, r := range name {

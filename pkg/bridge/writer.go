@@ -10,7 +10,7 @@ import (
 const (
 	// maxQueued bounds the answers that wait for a slow client, in bytes.
 	// Past it senders wait; one message larger than that still passes alone.
-	maxQueued = 32 << 20
+	maxQueued = 8 << 20
 
 	// maxQueuedProgress is how much may wait before progress is dropped. The
 	// client is behind then, and newer progress says more than older.
@@ -37,11 +37,17 @@ type writer struct {
 	done    chan struct{} // closed when run has returned
 
 	mu     sync.Mutex // guards the fields below
-	queue  [][]byte
+	queue  []parcel
 	queued int  // bytes in queue and in the write under way
 	busy   bool // a write is under way
 	closed bool
 	change sync.Cond // broadcast when the fields above change
+}
+
+// A parcel is a line, and what is done when it has been written; nil is nothing.
+type parcel struct {
+	line []byte
+	then func()
 }
 
 // newWriter starts a writer. The caller must close it.
@@ -54,19 +60,34 @@ func newWriter(conn net.Conn, timeout time.Duration, limit int) *writer {
 
 // send writes a line if nothing is before it, which saves a thread switch, and
 // else queues it, waiting for room.
-func (w *writer) send(line []byte) error {
+func (w *writer) send(line []byte) error { return w.sendThen(line, nil) }
+
+// sendThen is send and calls then when the line has been written, from any
+// goroutine. Then must not block, and may be nil.
+func (w *writer) sendThen(line []byte, then func()) error {
+	p := parcel{line, then}
 	w.mu.Lock()
 	if !w.closed && !w.busy && len(w.queue) == 0 {
 		w.busy = true
 		w.queued += len(line)
 		w.mu.Unlock()
-		return w.finish(len(line), w.write(line))
+		return w.finish(p, w.write(line))
 	}
 	defer w.mu.Unlock()
 	for !w.closed && w.queued > 0 && w.queued+len(line) > w.limit {
 		w.change.Wait()
 	}
-	return w.pushLocked(line)
+	return w.pushLocked(p)
+}
+
+// catchUp waits while the client is behind: while answers wait that it does not
+// read.
+func (w *writer) catchUp() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for !w.closed && w.queued > w.limit/2 {
+		w.change.Wait()
+	}
 }
 
 // offer queues a line if the client is not behind, and drops it otherwise. It
@@ -75,16 +96,16 @@ func (w *writer) offer(line []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.queued+len(line) <= maxQueuedProgress {
-		_ = w.pushLocked(line) // a closed connection needs no progress
+		_ = w.pushLocked(parcel{line: line}) // a closed connection needs no progress
 	}
 }
 
-func (w *writer) pushLocked(line []byte) error {
+func (w *writer) pushLocked(p parcel) error {
 	if w.closed {
 		return errWriterClosed
 	}
-	w.queue = append(w.queue, line)
-	w.queued += len(line)
+	w.queue = append(w.queue, p)
+	w.queued += len(p.line)
 	w.change.Broadcast()
 	return nil
 }
@@ -109,39 +130,42 @@ func (w *writer) close(grace time.Duration) {
 func (w *writer) run() {
 	defer close(w.done)
 	for {
-		line, ok := w.pop()
+		p, ok := w.pop()
 		if !ok {
 			return
 		}
-		if w.finish(len(line), w.write(line)) != nil {
+		if w.finish(p, w.write(p.line)) != nil {
 			return
 		}
 	}
 }
 
-func (w *writer) pop() ([]byte, bool) {
+func (w *writer) pop() (parcel, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.busy || len(w.queue) == 0 && !w.closed {
 		w.change.Wait()
 	}
 	if len(w.queue) == 0 {
-		return nil, false
+		return parcel{}, false
 	}
-	line := w.queue[0]
-	w.queue[0] = nil
+	p := w.queue[0]
+	w.queue[0] = parcel{}
 	w.queue = w.queue[1:]
 	w.busy = true
-	return line, true
+	return p, true
 }
 
-// finish notes the end of a write of n bytes and returns its error, which ends
-// the connection.
-func (w *writer) finish(n int, err error) error {
+// finish notes the end of a parcel's write and returns its error, which ends the
+// connection.
+func (w *writer) finish(p parcel, err error) error {
+	if err == nil && p.then != nil {
+		p.then()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.busy = false
-	w.queued -= n
+	w.queued -= len(p.line)
 	if err != nil {
 		w.closed = true
 		w.queue, w.queued = nil, 0

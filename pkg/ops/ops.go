@@ -5,16 +5,18 @@
 //	GET /healthz   200 while the daemon runs
 //	GET /readyz    200 while sessions can start, else 503 and the reason
 //	GET /status    a [Status] as JSON
+//	GET /status.schema.json    the JSON Schema of that
 //
-// [Get] is the client's side. The socket is the same user's alone; there is
-// no other access control.
+// [HandleEvents] adds what happens, as it does, [HandleApprovals] the calls that wait for a person, [HandlePins] the tools
+// that have changed, and [HandleCatalog] the lists of tools. [Get] and others are
+// the client's side. The socket is the same user's alone; there is
+// no other access control. [Guard] is that of a TCP port.
 package ops
 
 import (
 	"context"
-	"encoding/json"
+	_ "embed" // of the schema
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -31,6 +33,7 @@ const maxStatus = 16 << 20
 type Status struct {
 	Schema    int       `json:"schema"`
 	Version   string    `json:"version"`
+	Versions  Versions  `json:"versions"`
 	PID       int       `json:"pid"`
 	Started   time.Time `json:"started"`
 	Ready     bool      `json:"ready"`
@@ -40,6 +43,58 @@ type Status struct {
 	Sandboxes []Sandbox `json:"sandboxes"` // the oldest first, at most pool.max
 	Sessions  []Session `json:"sessions"`
 	Servers   []Server  `json:"servers"`
+
+	ServerRoom ServerRoom `json:"server_room"`
+	Audit      *Audit     `json:"audit,omitempty"`  // null when it is switched off
+	Traces     *Traces    `json:"traces,omitempty"` // null when none are made
+	Approvals  int        `json:"approvals"`        // calls that wait for a person
+	Queues     Queues     `json:"queues"`
+	Ops        Access     `json:"ops"`
+}
+
+// Access says where the daemon answers people and machines.
+type Access struct {
+	Socket    string `json:"socket"`
+	Address   string `json:"address,omitempty"`    // IP:PORT, if one is configured and can be had
+	URL       string `json:"url,omitempty"`        // of that, for a browser
+	TokenFile string `json:"token_file,omitempty"` // which holds what is asked for there
+	Error     string `json:"error,omitempty"`      // why there is no address
+	Profiles  bool   `json:"profiles"`             // /debug/pprof is there
+}
+
+// Versions are those of what the daemon is made of and speaks. Its engine's are
+// in [Engine].
+type Versions struct {
+	Go      string   `json:"go"`
+	MCP     []string `json:"mcp"`     // of the protocol with agents, the newest first
+	Shim    int      `json:"shim"`    // of the wire between shim and daemon
+	Sandbox int      `json:"sandbox"` // of the frames between daemon and sandbox
+}
+
+// Queues say how much waits now.
+type Queues struct {
+	Runs      int `json:"runs"`      // calls of run_python behind others of their Python session
+	Leases    int `json:"leases"`    // Python sessions that wait for a sandbox
+	Calls     int `json:"calls"`     // of servers' tools, for their turn
+	Approvals int `json:"approvals"` // calls that wait for a person
+}
+
+// Audit is the audit log.
+type Audit struct {
+	Path    string `json:"path"`
+	Waiting int    `json:"waiting"` // lines that are not written yet
+	Dropped uint64 `json:"dropped"` // lines that could not be, and that no gap tells of yet
+	Error   string `json:"error,omitempty"`
+}
+
+// Traces is what becomes of the spans of calls' traces.
+type Traces struct {
+	Endpoint string `json:"endpoint"` // the collector that they are sent to
+	Waiting  int64  `json:"waiting"`  // spans that are not sent yet
+	Exported int64  `json:"exported"`
+	Failed   int64  `json:"failed"`          // that the collector has not taken
+	Dropped  int64  `json:"dropped"`         // for which there was no room
+	Error    string `json:"error,omitempty"` // why the last batch failed
 }
 
 // Engine is the container engine in use.
@@ -77,6 +132,10 @@ type Session struct {
 	Calls   int64     `json:"calls"`
 	Running int       `json:"running"`
 	Pythons []Python  `json:"pythons"`
+
+	// Of its sandboxes, as far as they were sampled; null if none was.
+	MemoryBytes *int64   `json:"memory_bytes"`
+	CPUSeconds  *float64 `json:"cpu_seconds"`
 }
 
 // Python is one Python session of a connection.
@@ -92,39 +151,31 @@ type Python struct {
 	Lost         string    `json:"lost,omitempty"` // what the next call will tell of a loss
 }
 
-// Server is one upstream MCP server that is or was running.
-type Server struct {
-	Name     string    `json:"name"`
-	State    string    `json:"state"`
-	PID      int       `json:"pid,omitempty"`
-	Since    time.Time `json:"since,omitzero"`
-	Restarts int       `json:"restarts"`
-	Calls    int64     `json:"calls"`
-	Errors   int64     `json:"errors"`
-	Error    string    `json:"error,omitempty"` // the last one
-}
+//go:embed status.schema.json
+var statusSchema []byte
 
-// Handler serves what status returns, which is called for each request and
-// must be safe for concurrent use.
-func Handler(status func() Status) http.Handler {
+// Handler serves what status returns, and the error of ready while sessions
+// can't start. Both are called for each request and must be safe for concurrent
+// use.
+func Handler(status func() Status, ready func() error) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "ok")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		s := status()
-		if !s.Ready {
-			http.Error(w, s.Reason, http.StatusServiceUnavailable)
+		if err := ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
+		respond(w, status())
+	})
+	mux.HandleFunc("GET /status.schema.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/schema+json")
 		// A client that hung up is the only way for this to go wrong.
-		_ = e.Encode(status())
+		_, _ = w.Write(statusSchema)
 	})
 	return mux
 }
@@ -142,28 +193,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler) error {
 
 // Get asks the daemon behind a socket for its status.
 func Get(ctx context.Context, socket string) (Status, error) {
-	var d net.Dialer
-	c := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.DialContext(ctx, "unix", socket)
-		},
-	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://bridged/status", nil)
-	if err != nil {
-		return Status{}, fmt.Errorf("asking for the status: %w", err)
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return Status{}, fmt.Errorf("asking for the status at %s: %w", socket, err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return Status{}, fmt.Errorf("asking for the status at %s: %s", socket, resp.Status)
-	}
 	var s Status
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxStatus)).Decode(&s); err != nil {
-		return Status{}, fmt.Errorf("reading the status: %w", err)
-	}
-	return s, nil
+	err := call(ctx, socket, http.MethodGet, "/status", nil, &s)
+	return s, err
 }

@@ -2,6 +2,8 @@ package ops
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -31,7 +33,7 @@ func TestStatusTravelsOverTheSocket(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- Serve(ctx, ln, Handler(func() Status { return want })) }()
+	go func() { served <- Serve(ctx, ln, Handler(func() Status { return want }, nil)) }()
 	got, err := Get(ctx, path)
 	if err != nil {
 		t.Fatal(err)
@@ -49,8 +51,7 @@ func TestStatusTravelsOverTheSocket(t *testing.T) {
 }
 
 func TestReadyzSaysWhyNot(t *testing.T) {
-	s := Status{Reason: "no container engine"}
-	h := Handler(func() Status { return s })
+	h := Handler(func() Status { return Status{} }, func() error { return errors.New("no container engine") })
 	for _, row := range []struct {
 		path string
 		code int
@@ -65,5 +66,48 @@ func TestReadyzSaysWhyNot(t *testing.T) {
 		if w.Code != row.code || !strings.Contains(w.Body.String(), row.text) {
 			t.Errorf("GET %s: got %d %q, want %d with %q", row.path, w.Code, w.Body, row.code, row.text)
 		}
+	}
+}
+
+func TestApprovalsTravelOverTheSocket(t *testing.T) {
+	want := []Approval{{ID: "ABC", Session: "s", Server: "github", Tool: "create", Arguments: `{"a":1}`, Since: time.Unix(1700000000, 0).UTC()}}
+	var got []string
+	mux := Handler(func() Status { return Status{} }, nil)
+	HandleApprovals(mux, func() []Approval { return want }, func(id string, a Answer) error {
+		if id != "ABC" {
+			return None("no such call waits")
+		}
+		got = append(got, fmt.Sprint(id+" ", a.Allow, a.Always))
+		return nil
+	})
+	path := filepath.Join(t.TempDir(), "ops.sock")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, ln, mux) }()
+	list, err := Approvals(ctx, path)
+	if diff := cmp.Diff(want, list); err != nil || diff != "" {
+		t.Errorf("list: %v (-want +got):\n%s", err, diff)
+	}
+	if err := Approve(ctx, path, "ABC", Answer{Allow: true, Always: true}); err != nil {
+		t.Error(err)
+	}
+	if err := Approve(ctx, path, "XYZ", Answer{}); !errors.Is(err, ErrNone) || err.Error() != "no such call waits" {
+		t.Errorf("a call that is not there: got %v", err)
+	}
+	if diff := cmp.Diff([]string{"ABC true true"}, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/approvals/ABC", strings.NewReader("allow")))
+	if w.Code != http.StatusBadRequest || len(got) != 1 {
+		t.Errorf("an answer that is none: got %d %q", w.Code, w.Body)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }

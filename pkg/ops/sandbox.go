@@ -11,6 +11,15 @@ type Sandbox struct {
 	Python    string    `json:"python,omitempty"`
 	Posture   Posture   `json:"posture"`
 	Degraded  []string  `json:"degraded,omitempty"` // what holds less than was asked for
+	Usage     *Usage    `json:"usage"`              // null when the engine has not told
+}
+
+// Usage is one sample of what a sandbox uses.
+type Usage struct {
+	At          time.Time `json:"at"`
+	MemoryBytes int64     `json:"memory_bytes"`
+	CPUSeconds  float64   `json:"cpu_seconds"` // since it was made
+	PIDs        int64     `json:"pids"`
 }
 
 // Posture is what the kernel said in a sandbox before it ran any code. Limits

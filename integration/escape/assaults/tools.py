@@ -119,14 +119,20 @@ def wire() -> Any:
 
 def raw(data: bytes) -> None:
     """Writes bytes to the daemon's stream."""
-    wire().write(data)
+    write(wire(), data)
+
+
+def write(way: Any, data: bytes) -> None:
+    """Writes what the harness would never send."""
+    with way.lock:
+        way._write(data)
 
 
 def flood(data: bytes, seconds: float) -> None:
     """Writes the same bytes over and over."""
     way, end = wire(), time.monotonic() + seconds
     while time.monotonic() < end:
-        way.write(data)
+        write(way, data)
 
 
 def children(count: int, work: Callable[[], object]) -> None:

@@ -161,9 +161,23 @@ def abstract() -> str | None:
         names = [w[7] for w in (line.split() for line in f) if len(w) > 7 and w[7].startswith("@")]
     for name in names:
         with socket.socket(socket.AF_UNIX) as s:
-            if s.connect_ex("\0" + name[1:]) == 0:
+            if s.connect_ex("\0" + name[1:]) == 0 and not _turned_away(s, name):
                 return name
     return None
+
+
+def _turned_away(s: socket.socket, name: str) -> bool:
+    """Reports whether this is the harness's own door, and it lets us in nowhere."""
+    if not name.startswith("@bridged-"):
+        return False
+    s.settimeout(30)
+    try:
+        with open("/dev/null", "r+b") as null:
+            files = struct.pack("2i", null.fileno(), null.fileno())
+            s.sendmsg([b"secret nonce\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+        return s.recv(1) == b""
+    except ConnectionError:
+        return True
 
 
 @attempt("sockets: a well-known abstract one")
