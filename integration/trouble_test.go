@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -293,7 +292,7 @@ func (b *troubled) comesBack(t *testing.T, stop func(context.Context) error) {
 	}
 	b.d.ready(t)
 	got := text(<-answer)
-	if b.r.Kind == runtime.Docker || !adopts(t) { // Docker's containers end with it
+	if b.r.Kind == runtime.Docker { // Docker's containers end with it
 		if !strings.Contains(got, "state lost") {
 			t.Errorf("the call: got %q, want it to say that the state is lost", got)
 		}
@@ -304,16 +303,6 @@ func (b *troubled) comesBack(t *testing.T, stop func(context.Context) error) {
 		t.Errorf("the call: got %q, want its result", got)
 	}
 	b.kept(t)
-}
-
-// adopts reports whether sandboxes outlive their stream.
-func adopts(t *testing.T) bool {
-	t.Helper()
-	out, err := exec.Command(bridged, "serve", "--help").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Contains(string(out), "--run-adopt-grace")
 }
 
 // TestEngineIsReplacedAtItsSocket gives the socket of one engine to another, and

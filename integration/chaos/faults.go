@@ -40,24 +40,15 @@ func withEngine(w *world) scope {
 	if w.engine.Kind == runtime.Docker {
 		return maybe
 	}
-	return withDaemon(w)
-}
-
-// withDaemon is what goes with the daemon: nothing where sandboxes wait for the
-// next one.
-func withDaemon(w *world) scope {
-	if w.adopts {
-		return nothing
-	}
-	return maybe
+	return nothing // sandboxes wait for it
 }
 
 // faults is all that goes wrong, and what it may take.
 var faults = []fault{
-	{"the daemon is killed", withDaemon, func(ctx context.Context, w *world, b blow) (bool, error) {
+	{"the daemon is killed", takes(nothing), func(ctx context.Context, w *world, b blow) (bool, error) {
 		return true, w.restart(ctx, syscall.SIGKILL, b.hold)
 	}},
-	{"the daemon is restarted", withDaemon, func(ctx context.Context, w *world, _ blow) (bool, error) {
+	{"the daemon is restarted", takes(nothing), func(ctx context.Context, w *world, _ blow) (bool, error) {
 		return true, w.restart(ctx, syscall.SIGTERM, 0)
 	}},
 	{"the daemon is paused", takes(nothing), func(ctx context.Context, w *world, b blow) (bool, error) {

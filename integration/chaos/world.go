@@ -55,7 +55,6 @@ type world struct {
 	binary string
 	env    []string
 	agents []*agent
-	adopts bool     // sandboxes wait for the next daemon
 	lock   *os.File // keeps shims from starting a daemon: we do
 
 	mu         sync.Mutex // guards the fields below
@@ -93,11 +92,6 @@ func newWorld(r *engines.Running, dir, logs string) (*world, error) {
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "BRIDGED_SOCKET=" + w.socket("mcp.sock"),
 		"MCP_BRIDGE_RUNTIME=" + r.Endpoint, "MCP_BRIDGE_IMAGE=" + r.Image, "MCP_BRIDGE_IMPORTS=json", "MCP_BRIDGE_POOL_WARM=1",
 	}
-	help, err := exec.Command(w.binary, "serve", "--help").Output()
-	if err != nil {
-		return nil, fmt.Errorf("asking the daemon for its options (run `make build` first): %w", err)
-	}
-	w.adopts = strings.Contains(string(help), "--run-adopt-grace")
 	if w.lock, err = takeStart(w.socket("mcp.sock")); err != nil {
 		return nil, err
 	}
