@@ -305,7 +305,7 @@ func (d *daemon) status() ops.Status {
 	s.Approvals = len(d.approvals.List())
 	s.ServerRoom.Count, s.ServerRoom.Max = d.proxy.Room()
 	s.Queues = queues(s)
-	s.Queues.Leases = d.pool.Status().Waiting
+	s.Queues.Leases, s.Queues.Shims = d.pool.Status().Waiting, d.legacy.waiting()
 	return s
 }
 

@@ -104,6 +104,9 @@ func printStatus(w io.Writer, s ops.Status, asJSON bool) error {
 				pythonName(p.Name), whereIn(p), p.Calls, p.Running, age(p.Since), idleFor(p))
 		}
 	}
+	if s.Queues.Shims > 0 {
+		row("sessions", "%d of an earlier daemon wait for their agents' shims", s.Queues.Shims)
+	}
 	row("servers", "%d of at most %d run; `bridged servers` tells more", s.ServerRoom.Count, s.ServerRoom.Max)
 	for _, v := range s.Servers {
 		row("server", "%s  %s  %s  %d calls, %d errors, %d restarts  %s",

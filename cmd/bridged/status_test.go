@@ -11,7 +11,7 @@ import (
 
 func TestStatusHasALineForEachPythonSession(t *testing.T) {
 	now := time.Now()
-	s := ops.Status{Approvals: 3, Pool: ops.Pool{Limit: "32 are allowed (pool.max)"}, Sessions: []ops.Session{{ID: "x", Since: now, Pythons: []ops.Python{
+	s := ops.Status{Approvals: 3, Queues: ops.Queues{Shims: 2}, Pool: ops.Pool{Limit: "32 are allowed (pool.max)"}, Sessions: []ops.Session{{ID: "x", Since: now, Pythons: []ops.Python{
 		{State: "none", Since: now.Add(-time.Hour)},
 		{Name: "s \"1\"", State: "paused", Sandbox: "0123456789abcdef", Since: now.Add(-time.Hour), Used: now.Add(-10 * time.Minute), Calls: 7},
 		{Name: "s2", State: "running", Sandbox: "fedcba9876543210", Since: now, Used: now.Add(-time.Minute), Calls: 1, Running: 1},
@@ -23,6 +23,7 @@ func TestStatusHasALineForEachPythonSession(t *testing.T) {
 	for _, want := range []string{
 		"0 being made; 32 are allowed (pool.max)\n",
 		"approvals  3 calls wait for you: bridged approvals\n",
+		"sessions   2 of an earlier daemon wait for their agents' shims\n",
 		"  default  none  0 calls, 0 running, 1h0m0s old\n",
 		`  "s \"1\""  paused in sandbox 01234567  7 calls, 0 running, 1h0m0s old, idle for 10m0s` + "\n",
 		`  "s2"  running in sandbox fedcba98  1 calls, 1 running, 0s old` + "\n",

@@ -320,7 +320,7 @@ func setSessions(set setter, now Status) {
 	}
 	setAll(set, "bridged_python_sessions", states)
 	setAll(set, "bridged_queue_length", map[string]int{
-		"runs": now.Queues.Runs, "leases": now.Queues.Leases, "calls": now.Queues.Calls, "approvals": now.Queues.Approvals,
+		"runs": now.Queues.Runs, "leases": now.Queues.Leases, "calls": now.Queues.Calls, "approvals": now.Queues.Approvals, "shims": now.Queues.Shims,
 	})
 }
 

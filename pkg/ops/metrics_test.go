@@ -24,7 +24,7 @@ func counted() *Metrics {
 				Sandboxes: []Sandbox{{State: "warm", Usage: &Usage{MemoryBytes: 5}}, {State: "paused"}, {State: "warm", Usage: &Usage{MemoryBytes: 7}}},
 				Sessions:  []Session{{Pythons: []Python{{State: "paused"}, {State: "none"}, {State: "none"}}}},
 				Servers:   []Server{{State: "started"}, {State: "failed"}}, ServerRoom: ServerRoom{Max: 128},
-				Queues: Queues{Runs: 1, Leases: 2, Calls: 3, Approvals: 4}, Audit: &Audit{Waiting: 6, Error: "disk full"},
+				Queues: Queues{Runs: 1, Leases: 2, Calls: 3, Approvals: 4, Shims: 5}, Audit: &Audit{Waiting: 6, Error: "disk full"},
 			}
 		},
 		Totals: func() Totals { return Totals{1, 2, 3, 4, 5, 6} },
@@ -97,7 +97,7 @@ func TestMetricsTellWhatWasCounted(t *testing.T) {
 		`bridged_sandbox_memory_bytes 12`,
 		`bridged_sessions 1`, `bridged_python_sessions{state="none"} 2`, `bridged_python_sessions{state="running"} 0`,
 		`bridged_queue_length{queue="runs"} 1`, `bridged_queue_length{queue="leases"} 2`,
-		`bridged_queue_length{queue="calls"} 3`, `bridged_queue_length{queue="approvals"} 4`,
+		`bridged_queue_length{queue="calls"} 3`, `bridged_queue_length{queue="approvals"} 4`, `bridged_queue_length{queue="shims"} 5`,
 		`bridged_servers{state="failed"} 1`, `bridged_servers{state="stopped"} 0`, `bridged_servers_max 128`,
 		`bridged_agent_received_bytes_total 1`, `bridged_agent_sent_bytes_total 2`, `bridged_agent_messages_refused_total 3`,
 		`bridged_sandbox_received_bytes_total 4`, `bridged_sandbox_sent_bytes_total 5`, `bridged_sandbox_frames_refused_total 6`,

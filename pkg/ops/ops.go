@@ -77,6 +77,7 @@ type Queues struct {
 	Leases    int `json:"leases"`    // Python sessions that wait for a sandbox
 	Calls     int `json:"calls"`     // of servers' tools, for their turn
 	Approvals int `json:"approvals"` // calls that wait for a person
+	Shims     int `json:"shims"`     // sessions of an earlier daemon, for their agents' shims to come back
 }
 
 // Audit is the audit log.

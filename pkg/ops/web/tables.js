@@ -55,6 +55,7 @@ function queues(status) {
   const q = status.queues ?? {};
   const rows = [
     ["Runs", q.runs], ["Sandboxes", q.leases], ["Calls of servers", q.calls], ["Approvals", q.approvals ?? status.approvals],
+    ["Shims to come back", q.shims],
   ].filter(([, n]) => n !== undefined).flatMap(([name, n]) => [{ tag: "dt", key: name, text: name }, { tag: "dd", key: `${name} n`, text: String(n) }]);
   sync(byId("queues"), rows, (row) => row.key, (row) => el(row.tag), (node, row) => say(node, row.text));
 }
