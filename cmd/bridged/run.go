@@ -61,7 +61,10 @@ func (f *runFlags) read(stdin io.Reader, args []string) (string, error) {
 		return string(b), err
 	}
 	b, err := os.ReadFile(args[0])
-	return string(b), err
+	if err != nil {
+		return "", fmt.Errorf("%w; if that is code and no file, give it with -c", err)
+	}
+	return string(b), nil
 }
 
 // run drives one call through the shim.
