@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
@@ -76,7 +78,7 @@ func (s *savedSession) python(name string) *savedPython {
 type sessionFiles struct {
 	dir  string
 	log  zerolog.Logger
-	lock *os.File
+	lock *flock.Flock
 }
 
 // sessionFolder is the folder for the daemon with a given socket.
@@ -113,24 +115,21 @@ func openSessionFiles(dir string, patience time.Duration, log zerolog.Logger) (*
 // errLocked means that another process holds a lock.
 var errLocked = errors.New("another daemon has not ended yet")
 
-func waitForLock(path string, patience time.Duration) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("opening the lock: %w", err)
+func waitForLock(path string, patience time.Duration) (*flock.Flock, error) {
+	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	ok, err := lock.TryLock()
+	if !ok && err == nil {
+		ok, err = lock.TryLockContext(ctx, 10*time.Millisecond)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			_ = f.Close() // the error at hand says more
-			return nil, fmt.Errorf("locking: %w", err)
-		}
-		if time.Now().After(deadline) {
-			_ = f.Close()
-			return nil, errLocked
-		}
+	switch {
+	case ok:
+		return lock, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, errLocked
+	default:
+		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
-	"golang.org/x/sys/unix"
 
 	"github.com/bridged/bridged/pkg/discovery"
 	"github.com/bridged/bridged/pkg/policy"
@@ -111,14 +111,11 @@ func (f *trustFile) change(edit func([]trusted) []trusted) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("making the state folder: %w", err)
 	}
-	lock, err := os.OpenFile(f.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	lock := flock.New(f.path + ".lock")
+	if err := lock.Lock(); err != nil {
 		return fmt.Errorf("locking approvals: %w", err)
 	}
 	defer lock.Close() //nolint:errcheck // nothing is written, and it unlocks
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("locking approvals: %w", err)
-	}
 	list, err := f.current()
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -15,8 +16,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
-	"golang.org/x/sys/unix"
 )
 
 var namePattern = regexp.MustCompile(`^audit-([0-9]{6,9})\.jsonl$`)
@@ -54,26 +55,22 @@ var ErrInUse = errors.New("another daemon writes this audit log: give each its o
 
 // lockFolder waits for the folder's lock. A daemon that was told to stop may
 // still write its last lines.
-func lockFolder(dir string, patience time.Duration) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+func lockFolder(dir string, patience time.Duration) (*flock.Flock, error) {
+	lock := flock.New(filepath.Join(dir, "lock"))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	ok, err := lock.TryLock()
+	if !ok && err == nil {
+		ok, err = lock.TryLockContext(ctx, 20*time.Millisecond)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("locking: %w", err)
-			break
-		}
-		if time.Now().After(end) {
-			err = ErrInUse
-			break
-		}
+	switch {
+	case ok:
+		return lock, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, ErrInUse
+	default:
+		return nil, fmt.Errorf("locking: %w", err)
 	}
-	return nil, errors.Join(err, f.Close())
 }
 
 const keyBytes = 32

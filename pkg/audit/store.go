@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // A file is what a store writes to; tests have ones that fail.
@@ -28,7 +30,7 @@ type store struct {
 	maxFiles int
 	open     func(name string, flag int) (file, error)
 
-	lock   *os.File
+	lock   *flock.Flock
 	head   *os.File
 	file   file
 	number int

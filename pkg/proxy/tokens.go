@@ -13,9 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/google/renameio/v2"
 	"github.com/mark3labs/mcp-go/client/transport"
 )
@@ -162,7 +162,7 @@ func (s *tokenStore) lock(ctx context.Context, key string) (unlock func(), err e
 		return nil, err
 	}
 	return func() {
-		_ = file.Close() // and with it the lock
+		_ = file.Close() // which unlocks
 		<-mine
 	}, nil
 }
@@ -180,28 +180,16 @@ func (s *tokenStore) local(key string) chan struct{} {
 	return s.locks[key]
 }
 
-func (s *tokenStore) lockFile(ctx context.Context, key string) (*os.File, error) {
+func (s *tokenStore) lockFile(ctx context.Context, key string) (*flock.Flock, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder for logins: %w", err)
 	}
-	file, err := os.OpenFile(filepath.Join(s.dir, key+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking the login: %w", err)
-	}
-	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return file, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			_ = file.Close() // nothing was written
-			return nil, fmt.Errorf("locking the login: %w", err)
-		}
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
-			_ = file.Close() // nothing was written
+	lock := flock.New(filepath.Join(s.dir, key+".lock"))
+	if _, err := lock.TryLockContext(ctx, lockPause); err != nil {
+		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		return nil, fmt.Errorf("locking the login: %w", err)
 	}
+	return lock, nil
 }
