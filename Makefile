@@ -114,7 +114,7 @@ setup: ## install what the tests need (Debian 12; elsewhere it says what)
 	mkdir -p $(BRIDGED_TEST_CACHE)
 	integration/setup.sh all
 	integration/mcpservers/install.sh $(BRIDGED_TEST_CACHE)/mcpservers
-	integration/toon/install.sh $(BRIDGED_TEST_CACHE)/toon
+	integration/npm.sh integration/toon $(BRIDGED_TEST_CACHE)/toon
 	integration/web/install.sh $(BRIDGED_TEST_CACHE)/web
 
 .PHONY: lint

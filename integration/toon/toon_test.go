@@ -30,7 +30,7 @@ func folder(t *testing.T) string {
 	t.Helper()
 	dir := cmp.Or(os.Getenv("BRIDGED_TEST_TOON"), "/var/cache/bridged-test/toon")
 	if _, err := os.Stat(dir); err != nil {
-		t.Fatalf("%v: run make setup, or integration/toon/install.sh %s", err, dir)
+		t.Fatalf("%v: run make setup, or integration/npm.sh integration/toon %s", err, dir)
 	}
 	return dir
 }
