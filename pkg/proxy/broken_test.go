@@ -65,7 +65,7 @@ func FuzzPipe(f *testing.F) {
 			limit = 1 << 20
 		}
 		p := newPipe(sink{}, bytes.NewReader(out), limit, &strayLog{})
-		answers, err := p.expect(firstID)
+		answers, err := p.expect(firstID, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func FuzzPipe(f *testing.F) {
 		if a.response != nil && (a.response.Error == nil && len(a.response.Result) > 0 && !json.Valid(a.response.Result) || !sameID(a.response)) {
 			t.Fatalf("got %s", a.response.Result)
 		}
-		if _, err := p.expect(firstID + 1); !errors.Is(err, errStopped) || len(p.pending) != 0 {
+		if _, err := p.expect(firstID+1, "x"); !errors.Is(err, errStopped) || len(p.pending) != 0 {
 			t.Fatalf("%d calls are left, %v", len(p.pending), err)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 // the request went out, and what came back as it was written.
 type exchange struct {
 	id     int64              // 0 for the opening of an event stream
+	method string             // of the request
 	cancel context.CancelFunc // ends mcp-go's part in it
 	sent   atomic.Bool        // the server may have seen it
 
@@ -76,6 +77,8 @@ func (x *exchange) stub() []byte {
 
 // A ledger holds the exchanges under way with one server.
 type ledger struct {
+	told func(method string) // of answers; see wire
+
 	mu     sync.Mutex // guards the fields below
 	open   map[int64]*exchange
 	issued int64 // the highest id used
@@ -134,9 +137,11 @@ func (l *ledger) claim(own *exchange, m message) *exchange {
 	x := l.open[id]
 	switch {
 	case ok && x != nil:
+		l.told(x.method)
 		x.settle(responseOf(id, m), nil)
 	case ok && id >= firstID && id <= l.issued: // late
 	case own != nil && own.id != 0 && !m.hasID() && m.failed != nil:
+		l.told(own.method)
 		own.settle(responseOf(own.id, m), nil)
 		return own
 	case own != nil && own.id != 0:

@@ -52,6 +52,7 @@ type pipe struct {
 	out     io.Reader
 	max     int // bytes of one message
 	inbox   *inbox
+	told    func(method string) // of answers; see wire
 	frames  chan *frame
 	control chan []byte
 	closing chan struct{} // closed by Close
@@ -65,7 +66,7 @@ type pipe struct {
 	closeErr  error
 
 	mu      sync.Mutex // guards the fields below
-	pending map[int64]chan<- answer
+	pending map[int64]waiter
 	issued  int64 // the highest id used
 	cause   error // set by fail
 }
@@ -76,6 +77,12 @@ var _ wire = (*pipe)(nil)
 type answer struct {
 	response *transport.JSONRPCResponse
 	err      error
+}
+
+// A waiter is who waits for the answer to a request.
+type waiter struct {
+	method  string
+	answers chan<- answer // has room for the only one
 }
 
 // A frame is a request on its way to the writer.
@@ -98,8 +105,9 @@ func newPipe(in io.WriteCloser, out io.Reader, limit int, strays *strayLog) *pip
 		frames:  make(chan *frame, frameQueue),
 		control: make(chan []byte, controlQueue),
 		closing: make(chan struct{}), written: make(chan struct{}), broken: make(chan struct{}),
-		pending: map[int64]chan<- answer{}, issued: firstID - 1,
+		pending: map[int64]waiter{}, issued: firstID - 1,
 	}
+	p.told = func(string) {}
 	p.inbox = newInbox(strays, func(reply []byte) { p.queue(append(reply, '\n')) })
 	return p
 }
@@ -120,6 +128,8 @@ func (p *pipe) SetNotificationHandler(handler func(mcp.JSONRPCNotification)) {
 // server asks, on goroutines of its own; its context ends when the answer is
 // no longer wanted. Without one all but pings is refused.
 func (p *pipe) SetRequestHandler(handler transport.RequestHandler) { p.inbox.desk.handler = handler }
+
+func (p *pipe) tellAnswers(told func(method string)) { p.told = told }
 
 func (p *pipe) lost() <-chan struct{} { return p.broken }
 func (p *pipe) why() string           { return p.reason }
@@ -148,7 +158,7 @@ func (p *pipe) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*tr
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	answers, err := p.expect(id)
+	answers, err := p.expect(id, r.Method)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
@@ -183,14 +193,14 @@ func (p *pipe) await(ctx context.Context, id int64, f *frame, answers <-chan ans
 }
 
 // expect registers a request, unless the server is gone.
-func (p *pipe) expect(id int64) (<-chan answer, error) {
+func (p *pipe) expect(id int64, method string) (<-chan answer, error) {
 	answers := make(chan answer, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cause != nil {
 		return nil, p.cause
 	}
-	p.pending[id] = answers
+	p.pending[id] = waiter{method, answers}
 	p.issued = max(p.issued, id)
 	return answers, nil
 }
@@ -323,12 +333,13 @@ func (p *pipe) read() {
 
 // settle gives an answer to the request that has its id.
 func (p *pipe) settle(m message) {
-	answers, ok := p.claim(m.header)
+	w, ok := p.claim(m.header)
 	if !ok {
 		return
 	}
 	id, _ := m.number()
-	answers <- answer{response: responseOf(id, m)}
+	p.told(w.method)
+	w.answers <- answer{response: responseOf(id, m)}
 }
 
 // tooLarge fails the one call whose answer passed the cap.
@@ -337,8 +348,8 @@ func (p *pipe) tooLarge(h *header) {
 		p.inbox.strays.add([]byte("a line longer than the cap"))
 		return
 	}
-	if answers, ok := p.claim(*h); ok {
-		answers <- answer{err: errTooLarge}
+	if w, ok := p.claim(*h); ok {
+		w.answers <- answer{err: errTooLarge}
 	}
 }
 
@@ -346,17 +357,17 @@ func (p *pipe) tooLarge(h *header) {
 // never used is meant for one of the calls under way, nobody can tell which,
 // and that call would wait in vain: all of them fail. An answer to a request
 // that has ended, such as a canceled one, is late or double and is ignored.
-func (p *pipe) claim(h header) (chan<- answer, bool) {
+func (p *pipe) claim(h header) (waiter, bool) {
 	id, ok := h.number()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !ok || id < firstID || id > p.issued {
 		p.failLocked(mismatch(h))
-		return nil, false
+		return waiter{}, false
 	}
-	answers, ok := p.pending[id]
+	w, ok := p.pending[id]
 	delete(p.pending, id)
-	return answers, ok
+	return w, ok
 }
 
 // fail ends all that is pending with cause, and all that comes later.
@@ -370,8 +381,8 @@ func (p *pipe) fail(cause error) {
 }
 
 func (p *pipe) failLocked(err error) {
-	for id, answers := range p.pending {
-		answers <- answer{err: err} // has room for the only answer
+	for id, w := range p.pending {
+		w.answers <- answer{err: err}
 		delete(p.pending, id)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -141,6 +142,41 @@ func TestRequestThatWasNotWrittenSaysSo(t *testing.T) {
 		}
 		done.Wait()
 	})
+}
+
+// A server that ends right after an answer has answered, even if whoever asked
+// gets to run only after its end was looked into.
+func TestAnAnswerCountsBeforeItsCallerHasIt(t *testing.T) {
+	p, _, _ := newTestPipe(t)
+	u := &upstream{link: link{wire: p}}
+	p.tellAnswers(u.serves)
+	for i, row := range []struct {
+		method string
+		served bool
+	}{{"initialize", false}, {"logging/setLevel", false}, {"tools/call", true}} {
+		id := firstID + int64(i)
+		answers, err := p.expect(id, row.method)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.inbox.take(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, id), p.settle)
+		if got := u.served.Load(); got != row.served {
+			t.Errorf("after the answer to %s: got %v, want %v", row.method, got, row.served)
+		}
+		if a := <-answers; a.err != nil {
+			t.Error(a.err)
+		}
+	}
+	var told []string
+	l := &ledger{told: func(method string) { told = append(told, method) }}
+	x := &exchange{id: firstID, method: "tools/call"}
+	if err := l.expect(x); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := parseMessage([]byte(`{"jsonrpc":"2.0","id":1000,"result":{}}`))
+	if l.claim(nil, m) != x || len(told) != 1 || told[0] != "tools/call" {
+		t.Errorf("over HTTP: told of %q", told)
+	}
 }
 
 func TestRepliesThatAServerDoesNotReadAreDroppedAndReadingGoesOn(t *testing.T) {

@@ -71,6 +71,7 @@ func newRemote(at *endpoint, kind discovery.Transport, o *Options) (*remote, err
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.gate = &gate{at: at, base: r.base, max: o.MaxMessage, legacy: kind == discovery.SSE, listen: newListener(o.listenPause)}
+	r.gate.ledger.told = func(string) {}
 	r.gate.inbox = newInbox(&strayLog{}, func(reply []byte) { r.queue(reply) })
 	r.client = &http.Client{Transport: r.gate, CheckRedirect: at.redirect}
 	var err error
@@ -156,7 +157,7 @@ func (r *remote) SendRequest(ctx context.Context, q transport.JSONRPCRequest) (*
 			return nil, r.startErr
 		}
 	}
-	x := &exchange{id: id}
+	x := &exchange{id: id, method: q.Method}
 	// mcp-go would make a timer of its own from ctx's deadline, and say other
 	// things of a call whose time is up.
 	inner, cancel := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), exchangeKey{}, x))
@@ -290,6 +291,8 @@ func (r *remote) read() {
 	<-r.closing
 	r.gate.inbox.desk.close()
 }
+
+func (r *remote) tellAnswers(told func(method string)) { r.gate.ledger.told = told }
 
 func (r *remote) lost() <-chan struct{} { return r.broken }
 func (r *remote) why() string           { return r.reason }

@@ -30,6 +30,10 @@ type wire interface {
 	why() string
 	// fail ends all that is pending with cause, and all that comes later.
 	fail(cause error)
+	// tellAnswers has told called with the method of each request that the
+	// server answers, before whoever waits gets the answer. It must not block,
+	// and is set before the first request.
+	tellAnswers(told func(method string))
 }
 
 // A link is what startUpstream makes an upstream of.
@@ -99,6 +103,7 @@ func startUpstream(ctx context.Context, l link, o *Options, h handlers) (*upstre
 	if h.asked != nil {
 		u.conn.SetRequestHandler(h.asked)
 	}
+	u.wire.tellAnswers(u.serves)
 	go u.supervise() // ends with the process; stop waits for it
 	if err := u.greet(ctx); err != nil {
 		u.stop()
@@ -278,11 +283,18 @@ func (u *upstream) request(ctx context.Context, method string, params json.RawMe
 		return nil, err
 	}
 	u.answered.Store(int64(time.Since(u.since)))
-	u.served.Store(u.served.Load() || method != string(mcp.MethodInitialize) && method != string(mcp.MethodSetLogLevel))
 	if answer.Error != nil {
 		return nil, &rpcError{answer.Error}
 	}
 	return answer.Result, nil
+}
+
+// serves takes in that the server has answered a request. Whoever made it may
+// hear of that later than others of the server's end, if it ends at once.
+func (u *upstream) serves(method string) {
+	if method != string(mcp.MethodInitialize) && method != string(mcp.MethodSetLogLevel) {
+		u.served.Store(true)
+	}
 }
 
 // cancel tells the server that an answer is no longer wanted.
