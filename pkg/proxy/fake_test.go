@@ -76,6 +76,7 @@ type fakeConfig struct {
 	CRLF        bool   // end lines with it
 
 	InitDelay  int    // milliseconds
+	Gate       string // file without which it does not answer initialize
 	NoInit     bool   // never answer initialize
 	Version    string // protocol version to answer with; "none" leaves it out
 	Refuse     string // protocol version to refuse
@@ -119,10 +120,11 @@ type fake struct {
 	secret  bool
 	polls   int // of a task
 	replies chan json.RawMessage
+	told    chan struct{} // something for each call that is canceled
 }
 
 func (f *fake) run() {
-	f.replies = make(chan json.RawMessage, 100)
+	f.replies, f.told = make(chan json.RawMessage, 100), make(chan struct{}, 100)
 	f.note(f.Starts, fmt.Sprint(os.Getpid()))
 	f.misbehave()
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
@@ -135,6 +137,7 @@ func (f *fake) run() {
 		f.receive(line)
 	}
 	if f.DeafTo != "" {
+		f.note(f.Log, "EOF")
 		time.Sleep(time.Hour)
 	}
 }
@@ -257,6 +260,11 @@ func (f *fake) receive(line []byte) {
 		for f.NoRead {
 			time.Sleep(time.Hour)
 		}
+	case "notifications/cancelled":
+		select {
+		case f.told <- struct{}{}:
+		default: // nobody waits for so many
+		}
 	case "tools/list":
 		f.list(r)
 	case "tools/call":
@@ -280,6 +288,12 @@ func (f *fake) receive(line []byte) {
 
 func (f *fake) initialize(r fakeRequest) {
 	time.Sleep(time.Duration(f.InitDelay) * time.Millisecond)
+	for f.Gate != "" {
+		if _, err := os.Stat(f.Gate); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if f.PingFirst {
 		f.write(`{"jsonrpc":"2.0","id":"early","method":"ping"}`)
 	}
@@ -309,7 +323,7 @@ func (f *fake) pong(r fakeRequest) {
 }
 
 // fakeTools are the names of the usual tools.
-var fakeTools = []string{"echo", "big", "sleep_echo", "refuse", "exit", "shut", "noisy", "ask", "send", "raw", "pay", "unlock", "env", "hang"}
+var fakeTools = []string{"echo", "big", "sleep_echo", "refuse", "exit", "shut", "noisy", "ask", "send", "raw", "pay", "unlock", "env", "hang", "late"}
 
 func (f *fake) list(r fakeRequest) {
 	f.mu.Lock()
@@ -408,6 +422,9 @@ func (f *fake) call(r fakeRequest) {
 		f.answer(r.ID, textResult(strings.Repeat("b", a.N)))
 	case "sleep_echo":
 		time.Sleep(time.Duration(a.MS) * time.Millisecond)
+		f.answer(r.ID, textResult(string(a.V)))
+	case "late":
+		<-f.told
 		f.answer(r.ID, textResult(string(a.V)))
 	case "refuse":
 		f.refuse(r.ID, -32001, "not today", `{"big":12345678901234567890,"z":1,"a":2}`)

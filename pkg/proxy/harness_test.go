@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,14 +22,28 @@ import (
 // hang is how long a test waits for what should come at once.
 const hang = 2 * time.Minute
 
-// quick are options under which failures show early.
+// quick are options under which failures show early. What a server that has
+// ended said last is waited for as long as a slow machine takes, except where a
+// test has something hold the streams open: see briefDrain.
 func quick() Options {
 	return Options{
 		StartTimeout: time.Minute, CallTimeout: time.Minute, SearchWait: time.Minute,
-		eofGrace: 300 * time.Millisecond, termGrace: 200 * time.Millisecond,
+		eofGrace: 300 * time.Millisecond, termGrace: 200 * time.Millisecond, drainGrace: time.Minute,
 		backoffMin: 10 * time.Millisecond, backoffMax: 50 * time.Millisecond,
 	}
 }
+
+// briefDrain are quick options for servers whose streams do not end with them,
+// or that end a stream and stay: no end of a wait for that will come.
+func briefDrain() Options {
+	o := quick()
+	o.drainGrace = defaultDrainGrace
+	return o
+}
+
+// limitCalls gives calls so much time from now on. None may be under way. Tests
+// start their servers before it, which takes what it takes.
+func limitCalls(s *Session, limit time.Duration) { s.proxy.opts.CallTimeout = limit }
 
 // newProxy returns a proxy that is closed at the end of the test, which fails
 // if anything is left of it then.
@@ -135,6 +151,20 @@ func (b *bench) settles(n int) bool {
 		}
 	}
 	return false
+}
+
+// kill ends the processes that belong to the test.
+func (b *bench) kill() {
+	b.t.Helper()
+	for _, text := range b.processes() {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			b.t.Error(err)
+		}
+	}
 }
 
 // lines returns the lines of a file of the bench.

@@ -22,11 +22,11 @@ const (
 	defaultTermGrace = 3 * time.Second // others clean up at SIGTERM
 	killGrace        = 5 * time.Second // after SIGKILL only the kernel can be slow
 
-	// drainGrace bounds the wait for each of the other signs that a process
+	// defaultDrainGrace bounds the wait for each of the other signs that a process
 	// has ended, once there is one: it exits, its stdout ends, its stderr ends.
 	// Within it the last answers arrive, and the reason is known. Something
 	// that it has started may hold the streams open for longer.
-	drainGrace = 300 * time.Millisecond
+	defaultDrainGrace = 300 * time.Millisecond
 
 	// surveyPause is the time between two looks at what is left of a process.
 	surveyPause = 50 * time.Millisecond

@@ -68,6 +68,7 @@ type Options struct {
 
 	// For tests; zero means what the constants say.
 	eofGrace, termGrace    time.Duration
+	drainGrace             time.Duration
 	listTimeout            time.Duration
 	listenPause            time.Duration
 	backoffMin, backoffMax time.Duration
@@ -95,6 +96,7 @@ func (o Options) withDefaults() Options {
 	o.MaxServers = cmp.Or(o.MaxServers, DefaultMaxServers)
 	o.eofGrace = cmp.Or(o.eofGrace, defaultEOFGrace)
 	o.termGrace = cmp.Or(o.termGrace, defaultTermGrace)
+	o.drainGrace = cmp.Or(o.drainGrace, defaultDrainGrace)
 	o.listTimeout = cmp.Or(o.listTimeout, defaultListTimeout)
 	o.CatalogAge = cmp.Or(o.CatalogAge, DefaultCatalogAge)
 	o.renewPause = cmp.Or(o.renewPause, defaultRenewPause)

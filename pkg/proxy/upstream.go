@@ -179,10 +179,10 @@ func (u *upstream) supervise() {
 			u.cause = u.death(u.verdict)
 		}
 	case <-u.wire.lost():
-		waitFor(u.exited(), drainGrace)
+		waitFor(u.exited(), u.opts.drainGrace)
 		u.cause = u.autopsy()
 	case <-u.exited():
-		waitFor(readEnd, drainGrace)
+		waitFor(readEnd, u.opts.drainGrace)
 		u.cause = u.autopsy()
 	}
 	close(u.dead) // first, so that whoever is told asks for another process
@@ -199,7 +199,7 @@ func (u *upstream) autopsy() error {
 	select {
 	case <-u.exited():
 		ending := u.body.reap() // and with it what may still hold its stderr
-		waitFor(u.body.drained(), drainGrace)
+		waitFor(u.body.drained(), u.opts.drainGrace)
 		return u.death("it ended (" + ending + ")")
 	default:
 	}
