@@ -160,7 +160,7 @@ func TestACallThatIsGivenUpAsksNobodyAnyMore(t *testing.T) {
 
 func TestWaitingForAPersonIsNotTheCallsTime(t *testing.T) {
 	s, _ := confirmed(t, policy.Config{Rules: []policy.Rule{
-		{Tools: []string{"echo"}, Action: policy.Confirm}, {Tools: []string{"echo"}, Timeout: 10 * time.Second},
+		{Tools: []string{"echo"}, Action: policy.Confirm}, {Tools: []string{"echo"}, Timeout: time.Minute},
 	}}, func(context.Context) (string, error) {
 		time.Sleep(50 * time.Millisecond)
 		return accept(answerOnce), nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bridged/bridged/pkg/discovery"
+	"github.com/bridged/bridged/pkg/policy"
 )
 
 func TestServerThatDiesBeforeItAnswersIsQuoted(t *testing.T) {
@@ -41,14 +42,18 @@ func TestDeathDuringACallFailsEveryPendingCallAndSaysHow(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			b, s := one(t, quick(), fakeConfig{})
+			o := quick()
+			if row.tool == "shut" {
+				o = briefDrain()
+			}
+			b, s := one(t, o, fakeConfig{Log: "log"})
 			must(t, s, "echo", args{})
 			other := make(chan error, 1)
 			go func() {
 				_, err := call(t, s, "fake", "hang", args{})
 				other <- err
 			}()
-			eventually(t, "a call waits", func() bool { return pendingOf(s) == 1 })
+			eventually(t, "the server has a call", func() bool { return containsText(b.lines("log"), `"hang"`) })
 			_, err := call(t, s, "fake", row.tool, row.arguments)
 			wantCode(t, err, CodeOutcomeUnknown, row.want...)
 			wantCode(t, next(t, other), CodeOutcomeUnknown, row.want[0])
@@ -103,7 +108,7 @@ func TestSlowStartDelaysNobodyElseAndGoesOnWhenItsCallersGiveUp(t *testing.T) {
 	p := newProxy(t, quick())
 	slow := b.server("slow", fakeConfig{InitDelay: 700, Starts: b.path("starts")})
 	never := b.server("never", fakeConfig{NoInit: true})
-	never.StartTimeout, never.CallTimeout = time.Second, time.Second
+	never.StartTimeout, never.CallTimeout = 3*time.Second, time.Second
 	s := open(t, p, b.server("quick", fakeConfig{}), slow, never)
 	dead := make(chan error, 1)
 	go func() {
@@ -151,12 +156,14 @@ func TestCallThatMayHaveRunIsNeverMadeAgain(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			o := quick()
-			o.CallTimeout = time.Second
-			b, s := one(t, o, fakeConfig{})
+			b, s := one(t, quick(), fakeConfig{})
 			must(t, s, "echo", args{})
 			row.arguments["file"] = b.path("paid")
+			if row.code == CodeTimeout {
+				limitCalls(s, time.Second)
+			}
 			_, err := call(t, s, "fake", "pay", row.arguments)
+			limitCalls(s, time.Minute)
 			wantCode(t, err, row.code, "had its effect", row.says)
 			must(t, s, "echo", args{})
 			if n := len(b.lines("paid")); n != 1 {
@@ -178,7 +185,7 @@ func TestCancellationReachesTheRightServerUnderItsOwnID(t *testing.T) {
 		}
 	}
 	go func() {
-		_, err := askCtx(ctx, t, s, "tools.call", args{"server": "one", "tool": "sleep_echo", "arguments": args{"ms": 500, "v": "late"}})
+		_, err := askCtx(ctx, t, s, "tools.call", args{"server": "one", "tool": "late", "arguments": args{"v": "too late"}}) // is answered when it is canceled
 		errs <- err
 	}()
 	other := make(chan json.RawMessage, 1)
@@ -190,7 +197,7 @@ func TestCancellationReachesTheRightServerUnderItsOwnID(t *testing.T) {
 		other <- raw
 	}()
 	eventually(t, "both are called", func() bool {
-		return strings.Contains(strings.Join(b.lines("one"), ""), "late") && strings.Contains(strings.Join(b.lines("two"), ""), "other")
+		return strings.Contains(strings.Join(b.lines("one"), ""), "too late") && strings.Contains(strings.Join(b.lines("two"), ""), "other")
 	})
 	cancel()
 	if err := next(t, errs); !errors.Is(err, context.Canceled) {
@@ -201,7 +208,7 @@ func TestCancellationReachesTheRightServerUnderItsOwnID(t *testing.T) {
 			t.Errorf("a call that was given up counts as the server's error: %+v", st)
 		}
 	}
-	id := idOf(t, b.lines("one"), "late")
+	id := idOf(t, b.lines("one"), "too late")
 	eventually(t, "the server is told", func() bool {
 		lines := b.lines("one")
 		last := lines[len(lines)-1]
@@ -210,7 +217,7 @@ func TestCancellationReachesTheRightServerUnderItsOwnID(t *testing.T) {
 	if raw := next(t, other); textOf(t, raw) != `"other"` {
 		t.Errorf("the other server's call: got %s", raw)
 	}
-	if raw, err := call(t, s, "one", "sleep_echo", args{"ms": 600, "v": "next"}); err != nil || textOf(t, raw) != `"next"` {
+	if raw, err := call(t, s, "one", "sleep_echo", args{"ms": 300, "v": "next"}); err != nil || textOf(t, raw) != `"next"` {
 		t.Errorf("the call beside the late answer: got %s, %v", raw, err)
 	}
 	if strings.Contains(strings.Join(b.lines("two"), ""), "cancelled") {
@@ -286,8 +293,7 @@ func TestServerThatExitsAtOnceFailsWithGrowingPauses(t *testing.T) {
 }
 
 func TestParallelCallsNeitherWaitForNorSpoilEachOther(t *testing.T) {
-	o := quick()
-	o.CallTimeout = 2 * time.Second
+	o := ruled(t, policy.Config{Rules: []policy.Rule{{Tools: []string{"hang"}, Timeout: 2 * time.Second}}})
 	b := newBench(t)
 	p := newProxy(t, o)
 	server := b.server("fake", fakeConfig{Log: b.path("log")})
@@ -371,8 +377,15 @@ func TestSessionsShareOneProcessForEachDefinition(t *testing.T) {
 		servers = append(servers, b.server(fmt.Sprintf("s%d", i), fakeConfig{Version: fmt.Sprint("v", i), Starts: b.path("starts")}))
 	}
 	var wg sync.WaitGroup
-	for range 10 {
+	var leave []func()
+	for n := range 10 {
 		s := open(t, p, servers...)
+		for i := range servers {
+			if n == 0 { // none is idle before all calls have been made
+				_, done := s.use(s.look().target(s, i))
+				leave = append(leave, done)
+			}
+		}
 		for i := range 20 {
 			wg.Go(func() {
 				if _, err := call(t, s, servers[i%5].Name, "sleep_echo", args{"v": i}); err != nil {
@@ -382,6 +395,9 @@ func TestSessionsShareOneProcessForEachDefinition(t *testing.T) {
 		}
 	}
 	wg.Wait()
+	for _, done := range leave {
+		done()
+	}
 	if n := len(b.lines("starts")); n != 5 {
 		t.Errorf("%d processes were started, want 5", n)
 	}

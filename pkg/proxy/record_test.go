@@ -58,9 +58,7 @@ const failing = `{"jsonrpc":"2.0","id":ID,"result":{"content":[],"isError":true}
 
 func TestEachCallIsRecordedOnce(t *testing.T) {
 	b := newBench(t)
-	o := quick()
-	o.CallTimeout = 300 * time.Millisecond
-	p := newProxy(t, o)
+	p := newProxy(t, quick())
 	s := open(t, p, b.server("fake", fakeConfig{}))
 	audit := &fakeAudit{}
 	s.opts.Audit = audit
@@ -76,6 +74,10 @@ func TestEachCallIsRecordedOnce(t *testing.T) {
 		{"a server that dies", "exit", OutcomeUnknown},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			limitCalls(s, time.Minute)
+			if row.want == OutcomeTimeout {
+				limitCalls(s, 300*time.Millisecond)
+			}
 			before := time.Now()
 			result, _ := call(t, s, "fake", row.tool, args{"raw": failing})
 			got := audit.last(t)

@@ -79,11 +79,11 @@ func TestRemoteCallHasItsTimeLimit(t *testing.T) {
 			<-r.Context().Done()
 			return true
 		}
-		o := quick()
-		o.CallTimeout = 2 * time.Second
-		s := remoteSession(t, f.start(t), o, nil)
+		s := remoteSession(t, f.start(t), quick(), nil)
 		must(t, s, "echo", args{})
+		limitCalls(s, 2*time.Second)
 		_, err := call(t, s, "fake", "drop", args{})
+		limitCalls(s, time.Minute)
 		wantCode(t, err, CodeTimeout, "2s", "not known")
 		must(t, s, "echo", args{})
 	})

@@ -97,13 +97,14 @@ func TestATimeLimitEndsWithItsParentAndWithCancel(t *testing.T) {
 
 func TestACallsTimeLimitWaitsForItsServersQuestion(t *testing.T) {
 	b := newBench(t)
-	o := quick()
-	o.CallTimeout = 2 * time.Second
+	const limit = 2 * time.Second
 	agent := &fakeAgent{answer: func(context.Context, string, json.RawMessage) (json.RawMessage, error) {
-		time.Sleep(o.CallTimeout + time.Second) // a person thinks
+		time.Sleep(limit + time.Second) // a person thinks
 		return json.RawMessage(`{"action":"decline"}`), nil
 	}}
-	s := in(t, newProxy(t, o), agent, b.dir, b.server("fake", fakeConfig{}))
+	s := in(t, newProxy(t, quick()), agent, b.dir, b.server("fake", fakeConfig{}))
+	must(t, s, "echo", args{}) // starts it
+	limitCalls(s, limit)
 	must(t, s, "send", args{"raw": elicitation})
 	_, err := call(t, s, "fake", "hang", args{})
 	wantCode(t, err, CodeTimeout, "did not answer hang within")

@@ -85,7 +85,6 @@ func TestACallIsTracedAndItsServerIsTold(t *testing.T) {
 func TestSpansTellHowCallsEnd(t *testing.T) {
 	b := newBench(t)
 	o := quick()
-	o.CallTimeout = 300 * time.Millisecond
 	o.Settings = []Setting{{RetryReads: []string{"exit"}}}
 	s := open(t, newProxy(t, o), b.server("fake", fakeConfig{}))
 	must(t, s, "echo", args{}) // starts it
@@ -97,6 +96,10 @@ func TestSpansTellHowCallsEnd(t *testing.T) {
 		{"hang", "tools/call hang timeout timeout"},
 		{"exit", "tools/call exit unknown unknown"},
 	} {
+		limitCalls(s, time.Minute)
+		if row.tool == "hang" {
+			limitCalls(s, 300*time.Millisecond)
+		}
 		ctx, spans := tracedRun(t)
 		_, _ = askCtx(ctx, t, s, "tools.call", args{"server": "fake", "tool": row.tool, "arguments": args{"raw": failing}}) // the span tells
 		got := spans.GetSpans()
