@@ -161,11 +161,11 @@ func TestContainersEndByTheLadder(t *testing.T) {
 func TestEndOfAContainerIsExplained(t *testing.T) {
 	d := newDock(t)
 	p := newProxy(t, d.options())
-	s := open(t, p, d.run("fake", fakeConfig{}))
+	s := open(t, p, d.run("fake", fakeConfig{Log: d.path("log")}))
 	_, err := call(t, s, "fake", "exit", args{"code": 3})
 	wantCode(t, err, CodeOutcomeUnknown, "exit code 3", "about to exit", "may or may not")
 	must(t, s, "echo", args{}) // of another container
-	for _, row := range []struct {
+	for i, row := range []struct {
 		exit engines.Exit
 		want string
 	}{
@@ -178,7 +178,9 @@ func TestEndOfAContainerIsExplained(t *testing.T) {
 			_, err := call(t, s, "fake", "hang", args{})
 			done <- err
 		}()
-		eventually(t, "a call waits", func() bool { return pendingOf(s) == 1 })
+		eventually(t, "the server has a call", func() bool {
+			return strings.Count(strings.Join(d.lines("log"), ""), `"hang"`) == i+1
+		})
 		if err := d.engine.End(d.running(), row.exit); err != nil {
 			t.Fatal(err)
 		}
@@ -348,14 +350,21 @@ func TestImagesAreFetchedOnceAndForAll(t *testing.T) {
 	engine := &slowEngine{Memory: d.engine, pulled: make(chan string, 10), let: make(chan struct{})}
 	o := d.options()
 	o.Containers.Engine = func(context.Context) (engines.Engine, error) { return engine, nil }
-	o.FirstStartTimeout = 200 * time.Millisecond
+	o.FirstStartTimeout = 5 * time.Second                     // which is enough when the image is there
+	o.backoffMin, o.backoffMax = 2*time.Second, 2*time.Second // a call tries once
 	p := newProxy(t, o)
 	one, two := d.run("fake", fakeConfig{}), d.run("other", fakeConfig{})
 	one.Args[len(one.Args)-2], two.Args[len(two.Args)-2] = "some/image", "some/image"
 	s := open(t, p, one, two)
+	failed := make(chan error, 2)
 	for _, name := range []string{"fake", "other"} {
-		_, err := call(t, s, name, "echo", args{})
-		wantCode(t, err, CodeServerFailed, "docker.io/some/image:latest", "still being fetched", "layer one (5 of 9 MB)", "try again")
+		go func() {
+			_, err := call(t, s, name, "echo", args{})
+			failed <- err
+		}()
+	}
+	for range 2 {
+		wantCode(t, next(t, failed), CodeServerFailed, "docker.io/some/image:latest", "still being fetched", "layer one (5 of 9 MB)", "try again")
 	}
 	close(engine.let)
 	for _, name := range []string{"fake", "other"} {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -143,26 +144,44 @@ func checkBaseline(t *testing.T, b *bench, p *Proxy, before footprint) {
 
 func TestServersOfEverySpeedDelayOnlyTheirOwnCalls(t *testing.T) {
 	o := quick()
-	o.Settings = []Setting{{Name: "slowest", StartTimeout: hang}, {Name: "dead", StartTimeout: 700 * time.Millisecond}}
+	o.StartTimeout = hang
+	o.Settings = []Setting{{Name: "dead", StartTimeout: 700 * time.Millisecond}}
 	b := newBench(t)
 	p := newProxy(t, o)
-	s := open(t, p, b.server("instant", fakeConfig{}), b.server("slow", fakeConfig{InitDelay: 500}),
-		b.server("slowest", fakeConfig{InitDelay: 1500, Version: "2"}), b.server("dead", fakeConfig{NoInit: true}))
-	ended := make(chan string, 4)
-	for _, name := range []string{"dead", "slowest", "slow", "instant"} {
+	s := open(t, p, b.server("instant", fakeConfig{}), b.server("slow", fakeConfig{Gate: b.path("slow")}),
+		b.server("slowest", fakeConfig{Gate: b.path("slowest")}),
+		b.server("silent", fakeConfig{NoInit: true}), b.server("dead", fakeConfig{NoInit: true, Version: "2"}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended, failed := make(chan string, 4), make(chan error, 1)
+	for _, name := range []string{"dead", "silent", "slowest", "slow", "instant"} {
 		go func() {
-			_, err := call(t, s, name, "echo", args{})
-			if (err != nil) != (name == "dead") {
+			_, err := askCtx(ctx, t, s, "tools.call", args{"server": name, "tool": "echo"})
+			if name == "dead" { // it fails at its time, whatever the others do
+				failed <- err
+				return
+			}
+			if (err != nil) != (name == "silent") {
 				t.Errorf("%s: %v", name, err)
 			}
 			ended <- name
 		}()
 	}
-	if first := next(t, ended); first != "instant" {
-		t.Errorf("%s was the first to answer", first)
-	}
-	for range 3 {
-		next(t, ended)
+	for i, want := range []string{"instant", "slow", "slowest", "silent"} {
+		if got := next(t, ended); got != want {
+			t.Errorf("%s was number %d to answer, want %s", got, i+1, want)
+		}
+		switch want {
+		case "instant":
+			writeFile(t, b.path("slow"), "")
+		case "slow":
+			writeFile(t, b.path("slowest"), "")
+		case "slowest":
+			if err := next(t, failed); err == nil {
+				t.Error("a server that never answers was called")
+			}
+			cancel()
+		}
 	}
 	if got := []State{stateOf(p, "slow"), stateOf(p, "slowest"), stateOf(p, "dead")}; got[0] != StateStarted || got[1] != StateStarted || got[2] != StateFailed {
 		t.Errorf("states: %v", got)

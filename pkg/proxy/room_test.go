@@ -83,6 +83,7 @@ func TestWhichServersAreASessionsOwn(t *testing.T) {
 
 func TestPrivateServerEndsAfterItsCallsHave(t *testing.T) {
 	o := quick()
+	o.eofGrace = time.Minute // it reads what it is told first
 	o.Settings = []Setting{{Stateful: ptr(true)}}
 	b, s := one(t, o, fakeConfig{Log: "log"})
 	must(t, s, "echo", args{})
@@ -234,9 +235,11 @@ func TestCallsBeyondTheConcurrencyWaitTheirTurn(t *testing.T) {
 
 func TestCallThatWaitsForItsTurnHasItsOwnTimeLimit(t *testing.T) {
 	o := quick()
-	o.Settings = []Setting{{Concurrency: 1, CallTimeout: 300 * time.Millisecond}}
+	o.Settings = []Setting{{Concurrency: 1, CallTimeout: 3 * time.Second}}
 	b, s := one(t, o, fakeConfig{Log: "log"})
-	must(t, s, "echo", args{})
+	if _, err := ask(t, s, "tools.list", args{"server": "fake"}); err != nil { // starts it, and is no call
+		t.Fatal(err)
+	}
 	first := make(chan error, 1)
 	go func() {
 		_, err := call(t, s, "fake", "hang", args{})
@@ -249,7 +252,7 @@ func TestCallThatWaitsForItsTurnHasItsOwnTimeLimit(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the second: got %v", err)
 	}
-	wantCode(t, next(t, first), CodeTimeout, "300ms (call_timeout of [[server]])")
+	wantCode(t, next(t, first), CodeTimeout, "3s (call_timeout of [[server]])")
 	if containsText(b.lines("log"), `"pay"`) {
 		t.Error("the call that gave up was made")
 	}
@@ -302,7 +305,7 @@ func TestFiveHundredCallsAtOnceArePipelined(t *testing.T) {
 	var calls sync.WaitGroup
 	for i := range 500 {
 		calls.Go(func() {
-			sleepEcho(t, s, 300, i)
+			sleepEcho(t, s, 2000, i)
 		})
 	}
 	eventually(t, "many are under way", func() bool { return pendingOf(s) >= 100 })

@@ -25,13 +25,13 @@ func TestLinesThatAreNoProtocolAreSkipped(t *testing.T) {
 
 func TestServerThatOnlyPrintsFailsAtItsStartTimeoutAndIsQuoted(t *testing.T) {
 	o := quick()
-	o.StartTimeout = time.Second
+	o.StartTimeout = 10 * time.Second // in which it prints
 	o.backoffMin, o.backoffMax = time.Hour, time.Hour
 	b, s := one(t, o, fakeConfig{Flood: 5 << 20})
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := call(t, s, "fake", "echo", args{})
-	wantCode(t, err, CodeServerFailed, "did not answer initialize within 1s", "flood flood")
+	wantCode(t, err, CodeServerFailed, "did not answer initialize within 10s", "flood flood")
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
@@ -116,7 +116,7 @@ func TestAnswersUnderWrongIDsNeverReachAnotherCall(t *testing.T) {
 	})
 	for ids, named := range map[string]string{"zero": "id 0", "null": "id null"} {
 		t.Run("an id of "+ids+" fails what waits at once", func(t *testing.T) {
-			_, s := one(t, quick(), fakeConfig{IDs: ids})
+			b, s := one(t, quick(), fakeConfig{IDs: ids, Log: "log"})
 			must(t, s, "sleep_echo", args{"v": 1})
 			errs := make(chan error, 2)
 			for range 2 {
@@ -125,7 +125,9 @@ func TestAnswersUnderWrongIDsNeverReachAnotherCall(t *testing.T) {
 					errs <- err
 				}()
 			}
-			eventually(t, "both calls wait", func() bool { return pendingOf(s) == 2 })
+			eventually(t, "the server has both calls", func() bool {
+				return strings.Count(strings.Join(b.lines("log"), ""), `"hang"`) == 2
+			})
 			_, err := call(t, s, "fake", "echo", args{})
 			wantCode(t, err, CodeOutcomeUnknown, named)
 			for range 2 {

@@ -8,10 +8,11 @@ import (
 
 func TestSessionTellsWhatItsCallsWaitFor(t *testing.T) {
 	b := newBench(t)
-	p := newProxy(t, quick())
+	o := quick()
+	o.backoffMin = time.Hour // it is started once
+	p := newProxy(t, o)
 	server := b.server("slow", fakeConfig{NoInit: true, Complaint: "fetching with canary-secret-2\nadded 12 of 90 packages"})
 	server.Env["TOKEN"] = "canary-secret-2"
-	server.StartTimeout, server.CallTimeout = 2*time.Second, 2*time.Second
 	s, other := open(t, p, server), open(t, p, server)
 	if got := s.Waiting(); len(got) != 0 {
 		t.Errorf("before any call: %q", got)
@@ -23,7 +24,7 @@ func TestSessionTellsWhatItsCallsWaitFor(t *testing.T) {
 	}()
 	eventually(t, "it tells", func() bool {
 		text := strings.Join(s.Waiting(), "")
-		return strings.HasPrefix(text, "server slow is starting, ") && strings.HasSuffix(text, " s of at most 2, last line of its stderr: added 12 of 90 packages")
+		return strings.HasPrefix(text, "server slow is starting, ") && strings.HasSuffix(text, " s of at most 60, last line of its stderr: added 12 of 90 packages")
 	})
 	if st := p.Status()[0]; st.State != StateStarting || !strings.Contains(st.Stderr, "[TOKEN]") || st.Since.IsZero() {
 		t.Errorf("status: %+v", st)
@@ -31,6 +32,7 @@ func TestSessionTellsWhatItsCallsWaitFor(t *testing.T) {
 	if got := other.Waiting(); len(got) != 0 {
 		t.Errorf("another session: %q", got)
 	}
+	b.kill()
 	if err := next(t, done); err == nil {
 		t.Error("a server that never answers was called")
 	}
@@ -41,6 +43,8 @@ func TestCallThatEndsBeforeTheStartIsToldHowFarThatIs(t *testing.T) {
 	o := quick()
 	o.Settings = []Setting{{CallTimeout: 300 * time.Millisecond}}
 	_, s := one(t, o, fakeConfig{NoInit: true, Complaint: "downloading"})
+	_, _ = call(t, s, "fake", "echo", args{}) // begins the start
+	eventually(t, "it says what it does", func() bool { return strings.Contains(s.proxy.Status()[0].Stderr, "downloading") })
 	_, err := call(t, s, "fake", "echo", args{})
 	wantCode(t, err, CodeTimeout, "The start goes on: server fake is starting, ", "of at most 60", "downloading", "Try again")
 }

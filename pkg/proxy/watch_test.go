@@ -53,6 +53,7 @@ func TestAProxyTellsWhatBecomesOfServers(t *testing.T) {
 			d := &diary{}
 			o := quick()
 			o.Watch = d.note
+			o.backoffMin = time.Hour // a call starts it once
 			_, s := one(t, o, row.config)
 			for range row.calls {
 				_, _ = call(t, s, "fake", "echo", args{}) // what it tells is looked at
