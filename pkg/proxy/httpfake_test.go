@@ -15,7 +15,7 @@ import (
 )
 
 // An httpFake is a remote server that misbehaves as a test wants. The zero
-// value behaves. Fields are set before it is used.
+// value behaves. Fields are set before it is used, Status later too, under mu.
 type httpFake struct {
 	Legacy   bool                                                           // HTTP and SSE instead of streamable HTTP
 	JSON     bool                                                           // answers as JSON instead of events
@@ -273,8 +273,8 @@ func (f *httpFake) refuses(w http.ResponseWriter, r *http.Request, q fakeRequest
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: unsupported protocol version (supported: %s)"}}`, strings.Join(f.Versions, ", "))
 		return true
 	}
-	status := f.Status[q.Method]
 	f.mu.Lock()
+	status := f.Status[q.Method]
 	id := r.Header.Get("Mcp-Session-Id")
 	if q.Method != "initialize" && !f.Stateles && !f.Legacy && !f.valid[id] {
 		status = http.StatusNotFound

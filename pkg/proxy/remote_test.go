@@ -130,6 +130,8 @@ func TestServerThatForgetsEverySessionIsGivenUp(t *testing.T) {
 	if n := f.count("initialize"); n > 4 {
 		t.Errorf("initialize: got %d", n)
 	}
+	f.mu.Lock() // the proxy may still be taking its leave
+	defer f.mu.Unlock()
 	for _, h := range f.headers {
 		if h.Get("Accept") == "text/event-stream" && h.Get("Cache-Control") != "" {
 			t.Error("the older transport was tried")

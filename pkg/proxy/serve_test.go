@@ -175,13 +175,20 @@ func TestAQuestionEndsWithItsCallAndWithItsServersWord(t *testing.T) {
 		next(t, over)
 	})
 	t.Run("the server cancels", func(t *testing.T) {
-		go func() {
-			<-begun
+		var canceling sync.WaitGroup
+		defer canceling.Wait()
+		canceling.Go(func() {
+			select {
+			case <-begun:
+			case <-time.After(hang):
+				t.Error("the agent is not asked")
+				return
+			}
 			if _, err := call(t, s, "fake", "raw", args{"raw": `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}` + "\n" +
 				`{"jsonrpc":"2.0","id":ID,"result":{}}`}); err != nil {
 				t.Error(err)
 			}
-		}()
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		over := make(chan struct{})

@@ -442,9 +442,12 @@ func TestDefinitionsThatNobodyUsesAreForgottenWithTheirTools(t *testing.T) {
 		}
 	}
 	eventually(t, "one of them has ended", func() bool { return stateOf(p, "two") == StateStopped })
-	p.mu.Lock()
-	p.forgetLocked(0)
-	p.mu.Unlock()
+	eventually(t, "it is forgotten", func() bool { // when its end has been taken in
+		p.mu.Lock()
+		p.forgetLocked(0)
+		p.mu.Unlock()
+		return stateOf(p, "two") == ""
+	})
 	if got := []State{stateOf(p, "one"), stateOf(p, "two"), stateOf(p, "three")}; got[0] != StateStarted || got[1] != "" || got[2] != StateStarted {
 		t.Errorf("states: %q", got)
 	}
