@@ -243,7 +243,8 @@ func testTwoStreams(l *lab) {
 const tickProgram = echoProgram + `
 import time
 while True:
-    print("tick")
+    sys.stdout.buffer.write(b"tick\n") # at once: print writes the line's end by itself
+    sys.stdout.buffer.flush()
     time.sleep(0.05)
 `
 
