@@ -164,10 +164,12 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 		return
 	}
 	lines.max = s.opts.MaxMessage
-	// From here on a shutdown only ends the reading, so that answers get out.
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
 	ses := newSession(ctx, s, conn, hello)
+	// From here on a shutdown only ends the reading, so that answers get out. It
+	// ends with the session's context and not with ctx, whose end reaches that in
+	// no order: reading that ends first would count as the agent's hanging up.
+	stop := context.AfterFunc(ses.ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
 	if err := s.admit(ses); err != nil {
 		s.refuse(conn, err)
 		return

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -514,6 +515,79 @@ func TestAShutdownTellsTheAgent(t *testing.T) {
 		t.Errorf("got %q, %v, want the end notice", line, err)
 	}
 	<-done
+}
+
+// A slowContext ends what hangs on it one after the other, in the order in which
+// that was hung on, each after all that comes of the one before.
+type slowContext struct {
+	context.Context
+	done chan struct{}
+
+	mu    sync.Mutex // guards the fields below
+	err   error
+	after []func()
+}
+
+func (c *slowContext) Done() <-chan struct{} { return c.done }
+
+func (c *slowContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// AfterFunc is what package context looks for.
+func (c *slowContext) AfterFunc(f func()) (stop func() bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := len(c.after)
+	c.after = append(c.after, f)
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		waits := c.after[i] != nil
+		c.after[i] = nil
+		return waits
+	}
+}
+
+func (c *slowContext) end(cause error) {
+	c.mu.Lock()
+	c.err = cause
+	after := slices.Clone(c.after)
+	clear(c.after)
+	c.mu.Unlock()
+	close(c.done)
+	for _, f := range after {
+		if f != nil {
+			f()
+		}
+		synctest.Wait()
+	}
+}
+
+// A session's context ends with the daemon's, but not at the same moment.
+func TestASessionKnowsThatTheDaemonEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		ctx := &slowContext{Context: context.Background(), done: make(chan struct{})}
+		served := make(chan struct{})
+		srv := NewServer((&bench{}).open, Options{})
+		go func() { defer close(served); srv.serveConn(ctx, server) }()
+		r := bufio.NewReader(client)
+		if _, err := io.WriteString(client, `{"bridged":1,"cwd":"/","link":1}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		go ctx.end(errShutdown)
+		if got := toEnd(t, r); !cmp.Equal(got, []string{string(endNotice)}) {
+			t.Errorf("the shim was told %q, want the end notice", got)
+		}
+		<-served
+	})
 }
 
 func TestAClientThatReadsNothingBlocksNoCode(t *testing.T) {
