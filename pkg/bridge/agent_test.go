@@ -289,10 +289,10 @@ func TestACallWithoutInitializeCarriesTheQuestionInItsOrder(t *testing.T) {
 }
 
 func TestNotesAreProgressOfTheRun(t *testing.T) {
-	b := &bench{}
-	b.run = func(context.Context, sandbox.Request, func(sandbox.Output)) (sandbox.Result, error) {
+	b, heard := &bench{}, make(hold)
+	b.run = func(ctx context.Context, _ sandbox.Request, _ func(sandbox.Output)) (sandbox.Result, error) {
 		b.agent.Load().Note("github.search: 3/10 fetching")
-		time.Sleep(3 * progressGap) // real time: the note must be on its way before the result is
+		heard.wait(ctx)
 		return sandbox.Result{Status: sandbox.StatusOK}, nil
 	}
 	_, path := start(t, b.open, Options{})
@@ -302,6 +302,7 @@ func TestNotesAreProgressOfTheRun(t *testing.T) {
 	if r := a.reply(); r.Method != "notifications/progress" || !strings.Contains(string(r.Params), "github.search: 3/10 fetching") {
 		t.Errorf("got %s %s", r.Method, r.Params)
 	}
+	close(heard)
 }
 
 func TestNotesComeBehindOutputAndAreBounded(t *testing.T) {

@@ -160,12 +160,24 @@ func TestProgressIsSentOnlyWhenAskedFor(t *testing.T) {
 	}
 }
 
+// A hold keeps a run from ending until its agent has heard of it.
+type hold chan struct{}
+
+func (h hold) wait(ctx context.Context) {
+	select {
+	case <-h:
+	case <-ctx.Done():
+	}
+}
+
 func TestProgressComesBeforeTheResult(t *testing.T) {
-	b := &bench{run: func(_ context.Context, _ sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
+	heard := make(hold)
+	b := &bench{run: func(ctx context.Context, _ sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
 		for range 5 {
 			output(sandbox.Output{Stream: 1, Text: "line\n"})
 			time.Sleep(progressGap / 2)
 		}
+		heard.wait(ctx)
 		return sandbox.Result{Status: "ok", Value: "done"}, nil
 	}}
 	_, path := start(t, b.open, Options{})
@@ -179,7 +191,9 @@ func TestProgressComesBeforeTheResult(t *testing.T) {
 			t.Errorf("token: got %s", r.Params)
 		}
 		if r.Method != "" {
-			seen = append(seen, r.Method)
+			if seen = append(seen, r.Method); len(seen) == 1 {
+				close(heard)
+			}
 			continue
 		}
 		if string(r.ID) == "1" {
@@ -196,9 +210,10 @@ func TestProgressComesBeforeTheResult(t *testing.T) {
 }
 
 func TestProgressHasNoMessageInTheOldestVersion(t *testing.T) {
-	b := &bench{run: func(_ context.Context, _ sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
+	heard := make(hold)
+	b := &bench{run: func(ctx context.Context, _ sandbox.Request, output func(sandbox.Output)) (sandbox.Result, error) {
 		output(sandbox.Output{Stream: 1, Text: "line\n"})
-		time.Sleep(2 * progressGap)
+		heard.wait(ctx)
 		return sandbox.Result{Status: "ok"}, nil
 	}}
 	_, path := start(t, b.open, Options{})
@@ -210,6 +225,7 @@ func TestProgressHasNoMessageInTheOldestVersion(t *testing.T) {
 	if err := json.Unmarshal(a.reply().Params, &params); err != nil {
 		t.Fatal(err)
 	}
+	close(heard)
 	delete(params, "progress")
 	if diff := cmp.Diff(map[string]any{"progressToken": 1.0}, params); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
