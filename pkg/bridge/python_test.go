@@ -143,13 +143,38 @@ func TestCallsRunInTheOrderInWhichTheyCame(t *testing.T) {
 	}
 }
 
+// awaitQuiet waits until no lane has anything to do: a call is answered a moment
+// before it gives up its turn, and only a quiet session makes room for another.
+func awaitQuiet(t *testing.T, srv *Server) {
+	t.Helper()
+	busy := func() bool {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		for ses := range srv.sessions {
+			for _, p := range ses.pys.all() {
+				if p.running.Load() > 0 || !p.lane.quiet() {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for end := time.Now().Add(hang); busy(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("something goes on in a session")
+		}
+	}
+}
+
 func TestTheNumberOfSessionsIsBounded(t *testing.T) {
 	s := &street{}
 	srv, path := start(t, s.open, Options{MaxPythons: 3})
 	a := connect(t, path, Hello{})
 	call := func(arguments string) callResult {
 		a.send(callLine(`1`, arguments))
-		return a.reply().call(t)
+		c := a.reply().call(t)
+		awaitQuiet(t, srv)
+		return c
 	}
 	call(`{"code":"1"}`)
 	call(`{"code":"1","session":"a"}`)
