@@ -255,6 +255,8 @@ func (l *lane) begin(call context.Context, o order) (j, earlier *job) {
 		l.claimLocked(earlier)
 	}
 	l.last = j
+	l.peer = o.peer // already: the code may ask before the call listens
+
 	l.jobs.Go(func() { // ends with the task, which ends soon after ctx
 		defer l.leave(o.place)
 		j.run(ctx, o.task, l.log)

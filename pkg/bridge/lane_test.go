@@ -298,6 +298,25 @@ func TestTwoCallsThatWaitShareNoResult(t *testing.T) {
 	})
 }
 
+// Code may ask something before the call that began it waits for it.
+func TestARunAsksTheClientOfItsCall(t *testing.T) {
+	onTrack(t, func(t *testing.T, k *track) {
+		place, err := k.lane.enter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, asked := &peer{name: "modern", modern: true}, (*peer)(nil)
+		j, _ := k.lane.begin(t.Context(), order{place: place, peer: client, task: func(context.Context, func(sandbox.Output)) (sandbox.Result, error) {
+			asked = k.lane.caller()
+			return sandbox.Result{}, nil
+		}})
+		<-j.done
+		if asked != client {
+			t.Errorf("the code would ask %+v, want %+v", asked, client)
+		}
+	})
+}
+
 func TestALateRunEndsWithItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped := make(chan error, 1)
