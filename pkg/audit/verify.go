@@ -148,16 +148,27 @@ func (v *verifier) file(path string) error {
 	return &BreakError{File: path, Line: n + 1, Why: err.Error()}
 }
 
+// tornMoment is how long half a line may stand as it is and yet be one that is
+// being written: the kernel holds writers up, in the middle of a write too, where
+// more is written than the disk takes.
+const tornMoment = 500 * time.Millisecond
+
 // growing reports whether half a line behind offset changes within a moment.
 func growing(path string, offset int64) bool {
-	const moment = 50 * time.Millisecond
 	before, err := sizeOf(path)
 	if err != nil {
 		return false
 	}
-	time.Sleep(moment)
-	after, err := sizeOf(path)
-	return err == nil && (after != before || wholeAt(path, offset))
+	for end := time.Now().Add(tornMoment); time.Now().Before(end); {
+		time.Sleep(20 * time.Millisecond)
+		if after, err := sizeOf(path); err != nil || after != before {
+			return err == nil
+		}
+		if wholeAt(path, offset) {
+			return true
+		}
+	}
+	return false
 }
 
 func sizeOf(path string) (int64, error) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestAWholeLogHolds(t *testing.T) {
@@ -128,6 +130,35 @@ func TestEveryChangeOfOneByteIsFound(t *testing.T) {
 		}
 	}
 	mustVerify(t, dir)
+}
+
+func TestALineThatIsBeingWrittenIsWaitedFor(t *testing.T) {
+	dir := written(t, 2, Options{})
+	path := filepath.Join(dir, fileName(1))
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := len(whole) - 100
+	writeHalf := func(flag int, text []byte) error {
+		f, err := os.OpenFile(path, os.O_WRONLY|flag, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(text)
+		return errors.Join(err, f.Close())
+	}
+	synctest.Test(t, func(t *testing.T) {
+		if err := writeHalf(os.O_TRUNC, whole[:half]); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(tornMoment*4/5, func() {
+			if err := writeHalf(os.O_APPEND, whole[half:]); err != nil {
+				t.Error(err)
+			}
+		})
+		mustVerify(t, dir)
+	})
 }
 
 func TestAMissingFileIsFound(t *testing.T) {
