@@ -209,6 +209,7 @@ func TestEntriesFromManyGoroutinesAreAllThere(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, Options{Dir: dir, MaxSize: 50_000, MaxFiles: 1000})
 	const each, writers = 200, 16
+	awaitHead(t, dir, 1) // without one there is nothing to verify
 	var done sync.WaitGroup
 	for w := range writers {
 		done.Go(func() {
@@ -244,15 +245,33 @@ func TestEntriesFromManyGoroutinesAreAllThere(t *testing.T) {
 	}
 }
 
+// awaitHead waits until the head file names a line, or a later one.
+func awaitHead(t *testing.T, dir string, seq uint64) {
+	t.Helper()
+	eventually(t, "the head file is written", func() bool { return headSeq(dir) >= seq })
+}
+
+// headSeq is the line that the head file names, 0 if there is none yet.
+func headSeq(dir string) uint64 {
+	if h, err := readHead(dir); err == nil && h != nil {
+		return h.Seq
+	}
+	return 0
+}
+
 // crashVar has a test binary write a log in a folder until it is killed.
 const crashVar = "AUDIT_TEST_CRASH"
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(crashVar); dir != "" {
+		before := headSeq(dir)
 		l, err := Open(Options{Dir: dir, MaxSize: 20_000, MaxFiles: 1000, Sync: 5 * time.Millisecond})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
+		}
+		for headSeq(dir) <= before { // the line of the start is not on the disk
+			time.Sleep(time.Millisecond)
 		}
 		fmt.Println("writing")
 		for n := 0; ; n++ {
@@ -492,7 +511,7 @@ func TestAFullDiskRefusesWhereThatIsWanted(t *testing.T) {
 		l.Record(call(n))
 		time.Sleep(100 * time.Microsecond)
 	}
-	disk.room.Store(1 << 20)
+	disk.room.Store(1 << 30) // for all that a slow disk has let wait
 	eventually(t, "calls are admitted again", func() bool { return l.Admit() == nil })
 	l.Record(call(n))
 	shut(t, l)
