@@ -22,7 +22,7 @@ import (
 )
 
 // hang bounds waits for what should happen soon.
-const hang = 30 * time.Second
+const hang = 2 * time.Minute
 
 func buildShim(path string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=1.2.3", "-o", path, ".")
@@ -77,11 +77,35 @@ func (h *home) daemons() []int {
 	return pids
 }
 
+// killDaemons returns when no daemon holds the lock any more: another that finds
+// it held believes that it is not needed.
 func (h *home) killDaemons() {
-	for _, pid := range h.daemons() {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	h.t.Helper()
+	for end := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
+		for _, pid := range h.daemons() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if h.unlocked() {
+			break
+		}
+		if time.Now().After(end) {
+			h.t.Fatal("a daemon lives on")
+		}
 	}
 	_ = os.Remove(filepath.Join(h.dir, "pids"))
+}
+
+// unlocked reports whether no daemon holds the lock.
+func (h *home) unlocked() bool {
+	f, err := os.Open(h.socket + ".lock")
+	if os.IsNotExist(err) {
+		return true
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // which unlocks
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
 // listen serves as the daemon in this process.
@@ -277,6 +301,8 @@ func TestALineWithoutItsEndIsPassedOn(t *testing.T) {
 	h := newHome(t, "")
 	h.listen(func(ln net.Listener) { serveFake(ln, "s") })
 	p := h.start()
+	p.send(request(`0`, "echo"))
+	p.recv() // it is connected: at the end of stdin it does not wait for that
 	p.send(strings.TrimSuffix(request(`1`, "echo"), "\n"))
 	_ = p.in.Close()
 	if r := p.reply(); string(r.ID) != "1" {
