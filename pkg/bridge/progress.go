@@ -66,7 +66,7 @@ type progress struct {
 	start time.Time
 	stop  context.CancelFunc
 	done  chan struct{}
-	wake  chan struct{} // holds a token when there is output
+	wake  chan struct{} // holds a token when there is output; given and taken back under the lock
 
 	mu    sync.Mutex       // guards the fields below
 	fresh []sandbox.Output // since the last notification
@@ -102,11 +102,9 @@ func (p *progress) output(o sandbox.Output) {
 		return
 	}
 	p.mu.Lock()
-	p.keep(o)
-	news := p.size > 0
-	p.mu.Unlock()
-	if news {
-		p.poke()
+	defer p.mu.Unlock()
+	if p.keep(o); p.size > 0 {
+		p.pokeLocked()
 	}
 }
 
@@ -116,13 +114,13 @@ func (p *progress) note(text string) {
 		return
 	}
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.hints = append(p.hints, tail(text, maxProgress/maxHints))
 	p.hints = p.hints[max(0, len(p.hints)-maxHints):]
-	p.mu.Unlock()
-	p.poke()
+	p.pokeLocked()
 }
 
-func (p *progress) poke() {
+func (p *progress) pokeLocked() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -223,6 +221,10 @@ func (p *progress) take() string {
 		text = strings.TrimLeft(text+"\n"+strings.Join(p.hints, "\n"), "\n")
 	}
 	p.fresh, p.size, p.hints = nil, 0, nil
+	select {
+	case <-p.wake: // it would wake for what is told now
+	default:
+	}
 	return tail(text, maxProgress)
 }
 

@@ -136,6 +136,26 @@ func TestProgressIsBounded(t *testing.T) {
 	})
 }
 
+// A report that was woken for output has also what is printed before it is made,
+// of which there is nothing to tell a second time.
+func TestProgressIsNotReportedTwice(t *testing.T) {
+	p := &progress{wake: make(chan struct{}, 1)}
+	p.output(sandbox.Output{Text: "one\n"})
+	<-p.wake
+	p.output(sandbox.Output{Text: "two\n"})
+	p.note("three")
+	if got, want := p.take(), "one\ntwo\nthree"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	select {
+	case <-p.wake:
+		t.Error("there is another report, of nothing")
+	default:
+	}
+	p.output(sandbox.Output{Text: "four\n"})
+	<-p.wake
+}
+
 func TestProgressIsSentOnlyWhenAskedFor(t *testing.T) {
 	for _, tt := range []struct {
 		name, params string
