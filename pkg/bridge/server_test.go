@@ -496,19 +496,19 @@ func TestRequestsAreAnsweredAfterAHalfClose(t *testing.T) {
 		served := make(chan struct{})
 		srv := NewServer(b.open, Options{})
 		go func() { defer close(served); srv.serveConn(context.Background(), halfConn{server, asked}) }()
-		a := &agent{t: t, r: bufio.NewReader(client)}
+		answers := bufio.NewReader(client)
 		for _, line := range []string{`{"bridged":1,"cwd":"/"}`, callLine(`1`, `{"code":"1+1"}`)} {
 			if _, err := io.WriteString(asks, line+"\n"); err != nil {
 				t.Fatal(err)
 			}
 			if strings.Contains(line, "bridged") {
-				if _, err := a.r.ReadString('\n'); err != nil {
+				if _, err := answers.ReadString('\n'); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 		_ = asks.Close()
-		answer, err := a.r.ReadString('\n')
+		answer, err := answers.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
