@@ -101,7 +101,8 @@ func (d *powerDisk) restart() *powerDisk {
 	}
 	next := newPowerDisk(d.rng.Uint64())
 	next.clock = d.clock
-	for path, i := range left {
+	for _, path := range slices.Sorted(maps.Keys(left)) { // in order, so that a seed is one course of events
+		i := left[path]
 		if !reachable(left, path) {
 			continue
 		}
