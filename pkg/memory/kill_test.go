@@ -50,7 +50,8 @@ func writeForever(dir string) {
 	}
 }
 
-// count adds one to the count, however many others do.
+// count adds one to the count, however many others do, and however long they
+// take: one that was told to try again later does.
 func count(sp *Space) error {
 	for {
 		n, stamp := 0, "0"
@@ -62,7 +63,7 @@ func count(sp *Space) error {
 			}
 		}
 		_, err = sp.Save(background, "count", Change{Value: json.RawMessage(strconv.Itoa(n + 1)), If: stamp})
-		if e, ok := err.(*Error); ok && e.Code == CodeConflict {
+		if e, ok := err.(*Error); ok && (e.Code == CodeConflict || e.Code == CodeBusy) {
 			continue
 		}
 		return err

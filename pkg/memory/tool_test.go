@@ -190,10 +190,15 @@ func TestSaversAtOnceLoseNothing(t *testing.T) {
 	for i := range savers {
 		tools := newTestTools(t, ToolOptions{Folder: folder, Versions: savers * each}) // as of another process
 		saving.Go(func() {
-			for j := range each {
-				if _, err := tools.Save(t.Context(), ToolSave{Name: "f", Source: fmt.Sprintf("who = %d, %d", i, j)}); err != nil {
+			for j := 0; j < each; {
+				_, err := tools.Save(t.Context(), ToolSave{Name: "f", Source: fmt.Sprintf("who = %d, %d", i, j)})
+				if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeBusy {
+					continue // as it is told to: the disk is slow, and the lock is no queue
+				}
+				if err != nil {
 					t.Error(err)
 				}
+				j++
 			}
 		})
 	}
