@@ -101,6 +101,18 @@ func TestSandboxIsToldWhatHasChanged(t *testing.T) {
 			t.Errorf("the sandbox is told other things (-want +got):\n%s", diff)
 		}
 	}
+	// age has files and folders be old, so that what is changed next is newer. The
+	// test's clock goes faster than the kernel's, which ticks every ten
+	// milliseconds at worst: two changes may have one time.
+	age := func(paths ...string) {
+		t.Helper()
+		long := clock.Add(-time.Hour)
+		for _, path := range paths {
+			if err := os.Chtimes(path, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	expect(true, nil)
 	write(t, s.global, "a.json", "1")
 	write(t, s.project, "b.json", "2")
@@ -108,8 +120,10 @@ func TestSandboxIsToldWhatHasChanged(t *testing.T) {
 	write(t, s.global, ".hidden.json", "-")
 	expect(false, map[string]string{"a.json": "1", "project/b.json": "2"})
 	expect(false, nil)
+	age(s.global.dir, s.project.dir)
 	expect(true, map[string]string{"a.json": "1", "project/b.json": "2"})
 	write(t, s.global, "a.json", "1, by hand in its place")
+	age(s.global.path("a.json"))
 	clock = clock.Add(lookAfter)
 	expect(false, map[string]string{"a.json": "1, by hand in its place"})
 	if err := os.Remove(s.project.path("b.json")); err != nil {
