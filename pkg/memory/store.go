@@ -83,6 +83,7 @@ type Space struct {
 
 	turn  chan struct{} // holds a token; its holder may take the lock, and use what is below
 	made  bool          // the folder is there, and lasts
+	named bool          // the folder says which project it is of, if it is one's
 	past  int64         // bytes of history, as far as known
 	since int           // writes since that was counted; 0 means that it was not
 }
@@ -283,7 +284,11 @@ func (sp *Space) enter(ctx context.Context) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sp.sweep(); err != nil {
+	err = sp.sweep()
+	if err == nil && !sp.named {
+		err = sp.name()
+	}
+	if err != nil {
 		release()
 		return nil, err
 	}
@@ -302,12 +307,17 @@ func (sp *Space) make() error {
 			return err
 		}
 	}
-	if sp.root != "" {
-		if err := put(d, sp.path(tempName), sp.path(projectName), []byte(sp.root+"\n")); err != nil {
-			return err
-		}
+	sp.made, sp.named = true, sp.root == ""
+	return nil
+}
+
+// name writes which project the space is of. The lock is held: else another
+// process would sweep the file away that is being written.
+func (sp *Space) name() error {
+	if err := put(sp.store.disk, sp.path(tempName), sp.path(projectName), []byte(sp.root+"\n")); err != nil {
+		return fmt.Errorf("making the folder of the memories: %w", err)
 	}
-	sp.made = true
+	sp.named = true
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -455,6 +456,45 @@ func TestProjectsHaveMemoriesOfTheirOwn(t *testing.T) {
 	}
 	if rows, err := s.Global().List(""); err != nil || len(rows) != 1 {
 		t.Errorf("the global memories are %v, %v", rows, err)
+	}
+}
+
+// A lockingDisk fails the test when a file is begun without the lock: whoever
+// has that takes such files for what was left behind.
+type lockingDisk struct {
+	osDisk
+	t    *testing.T
+	held bool
+}
+
+func (d *lockingDisk) lock(ctx context.Context, path string) (func(), error) {
+	unlock, err := d.osDisk.lock(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	d.held = true
+	return func() { d.held = false; unlock() }, nil
+}
+
+func (d *lockingDisk) create(dir, path string) (draft, error) {
+	if !d.held {
+		d.t.Errorf("%s is written without the lock", path)
+	}
+	return d.osDisk.create(dir, path)
+}
+
+func TestNothingIsWrittenWithoutTheLock(t *testing.T) {
+	s := open(Options{Dir: filepath.Join(t.TempDir(), "memory")}, &lockingDisk{t: t})
+	for _, sp := range []*Space{s.Global(), s.Project(t.TempDir())} {
+		save(t, sp, "k", "1")
+		save(t, sp, "k", "2")
+		if err := os.RemoveAll(sp.dir); err != nil {
+			t.Fatal(err)
+		}
+		save(t, sp, "k", "3")
+	}
+	if list, err := s.Projects(); err != nil || len(list) != 1 {
+		t.Errorf("the projects are %v, %v", list, err)
 	}
 }
 
