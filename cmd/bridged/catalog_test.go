@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -84,11 +85,26 @@ func TestTheCatalogueOnTheCommandLine(t *testing.T) {
 	run(true, "\u2717 tinny", "Did you mean tiny?")("refresh", "tinny")
 	run(false, "broken  configured  -      -       -        can't be used\n", "tiny    started     2", "\nbroken: command \"no-such-program\" is not found")()
 	run(false, `"server": "tiny",`, `"state": "started",`, `"tools": 2,`)("--json")
-	kept, err := filepath.Glob(filepath.Join(home, ".cache/bridged/catalog/*.tools"))
+	// A list is kept on disk after everybody who waits for it has it.
+	eventually := func(ok func() bool) {
+		for end := time.Now().Add(soon); !ok() && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	var kept []string
+	var err error
+	eventually(func() bool {
+		kept, err = filepath.Glob(filepath.Join(home, ".cache/bridged/catalog/*.tools"))
+		return err != nil || len(kept) > 0
+	})
 	if err != nil || len(kept) != 1 {
 		t.Errorf("on disk: %v, %v", kept, err)
 	}
 	t.Setenv("LANG", "xx") // which servers get, so that they are others
+	eventually(func() bool {
+		out, err := bridged(t, "catalog")
+		return err != nil || strings.Contains(out, "catalogued")
+	})
 	run(false, "tiny    catalogued  2", "of another environment", "kept of others:\ntiny  started  2")()
 	run(false, "1 list dropped")("clear", "tiny")
 	run(true, "no list of a server tiny is kept", "0 lists dropped")("clear", "tiny")
