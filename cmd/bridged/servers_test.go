@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,6 +58,10 @@ func TestServersThatCannotBeUsedSayWhy(t *testing.T) {
 }
 
 func TestServersAreATable(t *testing.T) {
+	synctest.Test(t, testTableOfServers) // where time stands still: ages are printed
+}
+
+func testTableOfServers(t *testing.T) {
 	rows := []serverRow{
 		{Server: ops.Server{
 			Name: "git", State: "started", Transport: "stdio", PID: 42, Since: time.Now().Add(-time.Hour), Restarts: 1, Calls: 12, Errors: 2,

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bridged/bridged/pkg/ops"
 )
 
 func TestStatusHasALineForEachPythonSession(t *testing.T) {
+	synctest.Test(t, testStatusOfPythonSessions) // where time stands still: ages are printed
+}
+
+func testStatusOfPythonSessions(t *testing.T) {
 	now := time.Now()
 	s := ops.Status{Approvals: 3, Queues: ops.Queues{Shims: 2}, Pool: ops.Pool{Limit: "32 are allowed (pool.max)"}, Sessions: []ops.Session{{ID: "x", Since: now, Pythons: []ops.Python{
 		{State: "none", Since: now.Add(-time.Hour)},
