@@ -19,7 +19,9 @@ func TestUsageIsSampledWhenSomebodyAsks(t *testing.T) {
 		var list []subject
 		for i := range 10 {
 			list = append(list, subject{fmt.Sprint(i), func(context.Context) (runtime.Stats, error) {
-				most.Store(max(most.Load(), now.Add(1)))
+				for n, was := now.Add(1), most.Load(); n > was && !most.CompareAndSwap(was, n); {
+					was = most.Load()
+				}
 				time.Sleep(time.Millisecond)
 				now.Add(-1)
 				if asked.Add(1); i == 3 {
