@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -61,11 +62,18 @@ func TestADaemonIsReplacedWithoutARefusedConnection(t *testing.T) {
 			default:
 			}
 			conn, err := net.Dial("unix", p.socket)
+			if err == nil {
+				// Once it was accepted it ends. So there is one at a time: thousands
+				// that wait to be accepted are more than a socket takes.
+				_ = conn.SetDeadline(time.Now().Add(soon))
+				if _, err = conn.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+					err = conn.Close()
+				}
+			}
 			if err != nil {
 				dialed <- err
 				return
 			}
-			_ = conn.Close()
 		}
 	}()
 	accepting := func(ln net.Listener) {
