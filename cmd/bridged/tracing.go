@@ -157,6 +157,7 @@ func (c *config) traceSetting(getenv func(string) string) (on bool, why string) 
 type traces struct {
 	provider *sdktrace.TracerProvider // nil if it is switched off
 	meter    *spanMeter
+	patience time.Duration // with the collector, at the end
 }
 
 // startTraces gets ready to trace, if that is wanted. Nothing is sent before the
@@ -178,7 +179,7 @@ func startTraces(c *config, getenv func(string) string, log zerolog.Logger) (*tr
 		return nil, fmt.Errorf("preparing to send traces: %w", err)
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Debug().Err(err).Msg("opentelemetry") }))
-	t := &traces{meter: &spanMeter{endpoint: endpoint, log: log}}
+	t := &traces{meter: &spanMeter{endpoint: endpoint, log: log}, patience: flushTimeout}
 	t.meter.next = sdktrace.NewBatchSpanProcessor(spanSender{exporter, t.meter}, sdktrace.WithMaxQueueSize(maxSpans),
 		sdktrace.WithMaxExportBatchSize(maxSpans/4), sdktrace.WithExportTimeout(exportTimeout))
 	t.provider = sdktrace.NewTracerProvider(append(c.providerOptions(log), sdktrace.WithSpanProcessor(t.meter))...)
@@ -252,7 +253,7 @@ func (t *traces) close() {
 	if t.provider == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), t.patience)
 	defer cancel()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		t.meter.log.Warn().Err(err).Int64("spans", t.meter.waiting.Load()).Msg("send last traces")

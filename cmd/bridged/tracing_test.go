@@ -113,6 +113,15 @@ func traceTo(t *testing.T, c *config) *traces {
 	return tr
 }
 
+// patientTraceTo returns what waits, at its end, for a collector on a machine that
+// has other things to do.
+func patientTraceTo(t *testing.T, c *config) *traces {
+	t.Helper()
+	tr := traceTo(t, c)
+	tr.patience = soon
+	return tr
+}
+
 func TestSpansReachTheCollector(t *testing.T) {
 	got := newCollector(t, func(http.ResponseWriter) {})
 	key := filepath.Join(t.TempDir(), "key")
@@ -121,7 +130,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 	c := defaultConfig()
 	c.Trace.Endpoint, c.Trace.Headers = word(got.URL), wordList{"Authorization=file:" + key, "X-Team=a=b"}
-	tr := traceTo(t, c)
+	tr := patientTraceTo(t, c)
 	ctx, call := tracing.Serve(t.Context(), tr.tracer(), "call")
 	_, run := tracing.Start(ctx, "run")
 	run.End()
@@ -171,7 +180,7 @@ func TestACollectorThatRefusesIsTold(t *testing.T) {
 	got := newCollector(t, func(w http.ResponseWriter) { http.Error(w, "no such tenant", http.StatusForbidden) })
 	c := defaultConfig()
 	c.Trace.Endpoint = word(got.URL + "/otlp/v1/traces")
-	tr := traceTo(t, c)
+	tr := patientTraceTo(t, c)
 	_, span := tracing.Serve(t.Context(), tr.tracer(), "call")
 	span.End()
 	tr.close()
@@ -185,7 +194,7 @@ func TestAShareOfTracesIsMade(t *testing.T) {
 	got := newCollector(t, func(http.ResponseWriter) {})
 	c := defaultConfig()
 	c.Trace.Endpoint, c.Trace.Sample = word(got.URL), ratio{given: true}
-	tr := traceTo(t, c)
+	tr := patientTraceTo(t, c)
 	_, ours := tracing.Serve(t.Context(), tr.tracer(), "ours")
 	ours.End()
 	meta := tracing.FromMeta(t.Context(), map[string]json.RawMessage{"traceparent": json.RawMessage(`"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"`)})
