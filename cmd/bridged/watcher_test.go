@@ -13,10 +13,6 @@ import (
 	"github.com/bridged/bridged/pkg/discovery"
 )
 
-// watchedHang is how long a test waits for a change to be told. Without a
-// watch it is told later.
-const watchedHang = recheckAfter / 2
-
 // A watchedHome is a home folder with a session's list of servers.
 type watchedHome struct {
 	t    *testing.T
@@ -53,11 +49,22 @@ func (h *watchedHome) write(name, text string) {
 }
 
 func (h *watchedHome) names() string {
+	h.keepYoung()
 	var names []string
 	for _, s := range h.list.get() {
 		names = append(names, s.Name)
 	}
 	return strings.Join(names, " ")
+}
+
+// keepYoung keeps the list from being read again only because it is old: however
+// long a test waits for a change, it is told of it or does not see it.
+func (h *watchedHome) keepYoung() {
+	h.list.mu.Lock()
+	defer h.list.mu.Unlock()
+	if young := time.Now().Add(-recheckAfter / 2); !h.list.read.IsZero() && h.list.read.Before(young) {
+		h.list.read = young
+	}
 }
 
 // settles waits until the list is as it should be and watched.
@@ -68,7 +75,7 @@ func (h *watchedHome) settles(want string) {
 		if got == want && !h.list.files.stale.Load() {
 			return
 		}
-		if time.Since(began) > watchedHang {
+		if time.Since(began) > soon {
 			h.t.Fatalf("servers: got %q, want %q", got, want)
 		}
 	}
@@ -153,12 +160,19 @@ func TestACallThatBeginsSeesWhatTheFilesSay(t *testing.T) {
 	now("")
 	h.write("work/.cursor/mcp.json", server("project"))
 	now("project")
-	h.settles("project")
-	h.write("unrelated", "x")
-	h.list.begin()
-	if h.list.read.IsZero() {
-		t.Error("another file in the folder has the files read again")
+	for n := range 10 {
+		h.settles("project")
+		h.write(fmt.Sprint("unrelated", n), "x")
+		h.list.begin()
+		if !h.list.read.IsZero() {
+			return
+		}
+		if !h.list.files.stale.Load() {
+			break
+		}
+		// Something that was done before may have been told late.
 	}
+	t.Error("another file in the folder has the files read again")
 }
 
 func BenchmarkBeginOfACall(b *testing.B) {
@@ -183,7 +197,7 @@ func BenchmarkBeginOfACall(b *testing.B) {
 func TestManyEditsAreReadOnce(t *testing.T) {
 	h := newWatchedHome(t)
 	h.settles("")
-	began, reads, last := time.Now(), 0, time.Time{}
+	began, reads, last := h.list.read, 0, time.Time{} // which counts the reading that was the last before
 	for i := range 200 {
 		h.write(".claude.json", server(fmt.Sprint("n", i)))
 		h.names()
@@ -219,7 +233,7 @@ func TestWithoutWatchesFilesAreReadAgain(t *testing.T) {
 	h.names()
 	h.write(".claude.json", server("b"))
 	for began := time.Now(); h.names() != "b"; time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > watchedHang {
+		if time.Since(began) > soon {
 			t.Fatal("the change is not seen")
 		}
 	}
