@@ -83,7 +83,8 @@ func TestTheCatalogueOnTheCommandLine(t *testing.T) {
 	run(true, "\u2713 tiny  2 tools, not known before", "\u2717 broken", `"no-such-program" is not found in PATH`)("refresh", "--all")
 	run(false, "\u2713 tiny  2 tools, unchanged")("refresh")
 	run(true, "\u2717 tinny", "Did you mean tiny?")("refresh", "tinny")
-	run(false, "broken  configured  -      -       -        can't be used\n", "tiny    started     2", "\nbroken: command \"no-such-program\" is not found")()
+	// Between the two parts of a row is the column that tells how long ago a list was made, which is as wide as that.
+	run(false, "broken  configured  -      -       ", "-        can't be used\n", "tiny    started     2", "\nbroken: command \"no-such-program\" is not found")()
 	run(false, `"server": "tiny",`, `"state": "started",`, `"tools": 2,`)("--json")
 	// A list is kept on disk after everybody who waits for it has it.
 	eventually := func(ok func() bool) {
