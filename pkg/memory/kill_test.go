@@ -3,8 +3,10 @@ package memory
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -101,6 +103,9 @@ func TestWhatIsAcknowledgedOutlastsSIGKILL(t *testing.T) {
 		}
 		killed += writers
 		m, err := sp.Load("count")
+		if errors.Is(err, fs.ErrNotExist) && counted == 0 {
+			err = nil // all were killed before they had counted anything
+		}
 		if got, _ := strconv.Atoi(string(m.Value)); err != nil || got < counted || got > counted+killed {
 			t.Fatalf("the count is %s, %v; %d were acknowledged by writers that were killed %d times", m.Value, err, counted, killed)
 		}
