@@ -153,8 +153,7 @@ class Files(Case):
                 for i in range(5):
                     chunk = self.next_chunk()
                     self.assertEqual((chunk["id"], chunk["data"]), (i, "bm93"))
-                with open(os.path.join(self.h.dir, name), "w"):
-                    pass
+                self.h.touch(name)
                 self.assertEqual(self.h.finish().status, "ok")
 
     def test_a_file_that_is_no_more_is_told(self) -> None:
@@ -197,10 +196,11 @@ class Files(Case):
 
     def test_threads_and_late_tasks_publish_too(self) -> None:
         reply = self.h.run(
-            "import threading, time\ndef late():\n  time.sleep(0.2)\n  publish(b'x', 'late')\n"
-            "threading.Thread(target=late).start()\n1"
+            "import os, threading, time\ndef late():\n  while not os.path.exists('over'): time.sleep(0.01)\n"
+            "  publish(b'x', 'late')\nthreading.Thread(target=late).start()\n1"
         )
         self.assertEqual(reply.of("file"), [])
+        self.h.touch("over")
         frame: dict[str, Any] = {}
         end = time.monotonic() + 60
         while frame.get("t") != "file" and time.monotonic() < end:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import time
 
-from driver import Case, Harness
+from driver import HANG, Case, Harness, Reply
 
-GO = "print('go', flush=True)\n"
+# On the line of what is to be interrupted: the interrupt may come before that has begun.
+# In one piece: else it may come before the end of the line is written.
+GO = "print('go\\n', end=''); "
+# A loop, all of it on the line that says so.
+BUSY = "for n in itertools.count(): n or print('go\\n', end='')"
 
 STOPPED = {
     "plain code": ("import time\n" + GO + "time.sleep(600)", "time.sleep(600)"),
-    "a busy loop": (GO + "while True: pass", "while True: pass"),
+    "a busy loop": ("import itertools\n" + BUSY, "itertools.count()"),
     "a top-level await": (
         "import asyncio\n" + GO + "await asyncio.wait_for(asyncio.Event().wait(), 90)",
         "await asyncio.wait_for",
@@ -21,14 +25,14 @@ STOPPED = {
         "await asyncio.gather",
     ),
     "a coroutine that blocks the loop": (
-        "import asyncio, time\nasync def f(): time.sleep(600)\n" + GO + "await asyncio.gather(f(), f())",
+        "import asyncio, time\nasync def f(): " + GO + "time.sleep(600)\nawait asyncio.gather(f(), f())",
         "time.sleep(600)",
     ),
     "asyncio.run": (
         "import asyncio\nasync def f():\n    await asyncio.sleep(600)\n" + GO + "asyncio.run(f())",
         "asyncio.run(f())",
     ),
-    "a repr": ("class R:\n    def __repr__(s):\n        while True: pass\n" + GO + "R()", "while True: pass"),
+    "a repr": ("import itertools\nclass R:\n    def __repr__(s):\n        " + BUSY + "\nR()", "itertools.count()"),
     "a waiting thread": (
         "import threading, time\nt = threading.Thread(target=time.sleep, args=(600,), daemon=True)\nt.start()\n"
         + GO
@@ -58,17 +62,17 @@ STOPPED = {
         "await p.wait()",
     ),
     "a pool of processes": (
-        "import multiprocessing, time\n" + GO + "with multiprocessing.Pool(2) as p: p.map(time.sleep, [600] * 4)",
+        "import multiprocessing, time\nwith multiprocessing.Pool(2) as p: " + GO + "p.map(time.sleep, [600] * 4)",
         "p.map",
     ),
     "a pool of threads": (
-        "import time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(2) as p: "
         + GO
-        + "with ThreadPoolExecutor(2) as p: list(p.map(time.sleep, [30] * 2))",
+        + "list(p.map(time.sleep, [30] * 2))",
         "ThreadPoolExecutor",
     ),
     "code that catches it once": (
-        "import time\n" + GO + "try: time.sleep(600)\nexcept BaseException: pass\ntime.sleep(600)",
+        "import time\ntry: " + GO + "time.sleep(600)\nexcept BaseException: pass\ntime.sleep(600)",
         "time.sleep(600)",
     ),
     "a coroutine that catches it once": (
@@ -77,8 +81,8 @@ STOPPED = {
         "await f()",
     ),
     "a busy loop with SIGINT blocked": (
-        "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n" + GO + "while True: pass",
-        "while True: pass",
+        "import itertools, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n" + BUSY,
+        "itertools.count()",
     ),
     "a sleep after an earlier call blocked SIGINT": ("import time\n" + GO + "time.sleep(600)", "time.sleep(600)"),
     "after the code ignored SIGINT itself": (
@@ -141,10 +145,13 @@ class Interrupts(Case):
         self.assertEqual(h.run("1+1").value, "2")
 
     def test_c_code_that_looks_for_signals_and_lets_no_thread_in_is_stopped(self) -> None:
-        for code in ("import re\nre.match('(a+)+$', 'a' * 60 + 'b')", "x = 0\n7 ** 10**8"):
+        begun = "publish(b'', 'begun'); "  # told at once: what is printed would wait for the thread that sends it
+        for code in (f"import re\n{begun}re.match('(a+)+$', 'a' * 60 + 'b')", f"x = 0\n{begun}7 ** 10**8"):
             for wait in (0.05, 0.1, 0.2, 0.3):  # the thread that reads frames is at another place each time
                 with self.subTest(code, wait=wait):
                     number = self.shared.start(code)
+                    while self.shared.read()["t"] != "file":
+                        pass
                     time.sleep(wait)
                     self.shared.send({"t": "interrupt", "run": number})
                     reply = self.shared.finish()
@@ -154,14 +161,14 @@ class Interrupts(Case):
     def test_cleanup_runs_and_may_take_its_time(self) -> None:
         reply = self.shared.interrupted(
             "import time\nclass C:\n    def __enter__(s): pass\n    def __exit__(s, *a): print('closed')\n"
-            + GO
-            + "try:\n    with C(): time.sleep(600)\nfinally:\n    time.sleep(0.3); print('cleaned')"
+            "try:\n    with C(): " + GO + "time.sleep(600)\nfinally:\n    time.sleep(0.3); print('cleaned')",
+            again=30,  # a second one would hit the cleanup
         )
         self.assertEqual((reply.status, reply.text(1)), ("interrupted", "go\nclosed\ncleaned\n"))
 
     def test_one_request_is_one_interrupt(self) -> None:
         code = (
-            "import time\n" + GO + "n = 0\ntry: time.sleep(600)\nexcept KeyboardInterrupt: n += 1\n"
+            "import time\nn = 0\ntry: " + GO + "time.sleep(600)\nexcept KeyboardInterrupt: n += 1\n"
             "for _ in range(20):\n    try: time.sleep(0.01)\n    except KeyboardInterrupt: n += 1\nn"
         )
         for _ in range(20):
@@ -170,13 +177,13 @@ class Interrupts(Case):
     def test_tasks_and_threads_of_an_interrupted_run_are_stopped_and_told(self) -> None:
         h = self.harness()
         h.run(
-            "import asyncio, threading, time\nn = 0\n"
-            "def count():\n    global n\n    while True: n += 1; time.sleep(0.01)\n"
+            "import asyncio, threading, time\nn = 0\ncounts = threading.Event()\n"
+            "def count():\n    global n\n    while True: n += 1; counts.set(); time.sleep(0.01)\n"
             "async def tick():\n    while True: await asyncio.sleep(0.01)\n"
             "old = asyncio.create_task(tick())"
         )
         reply = h.interrupted(
-            "t = threading.Thread(target=count); t.start()\nk = asyncio.create_task(tick())\n"
+            "t = threading.Thread(target=count); t.start(); counts.wait()\nk = asyncio.create_task(tick())\n"
             + GO
             + "await asyncio.sleep(600)"
         )
@@ -198,9 +205,11 @@ class Interrupts(Case):
     def test_code_that_swallows_interrupts_goes_on(self) -> None:
         h = self.harness()
         code = (
-            "import time\n" + GO + "n = 0\nwhile n < 2:\n    try: time.sleep(600)\n    except BaseException: n += 1\nn"
+            "import time\nn = 0\nwhile n < 2:\n    try: " + GO + "time.sleep(600)\n    except BaseException: n += 1\nn"
         )
-        self.assertEqual(h.interrupted(code, again=0.2).value, "2")
+        number = h.start(code)
+        reply = h.finish(lambda f: h.send({"t": "interrupt", "run": number}) if f["t"] == "output" else None)
+        self.assertEqual(reply.value, "2")
 
     def test_interrupt_spares_tasks_of_earlier_runs(self) -> None:
         h = self.harness()
@@ -240,19 +249,24 @@ class Children(Case):
                 found.add(pid)
         return found
 
+    def await_alive(self, h: Harness, want: bool) -> None:
+        """Waits until there are such sleeps, or none."""
+        deadline = time.monotonic() + HANG
+        while bool(self.alive(h)) != want and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(bool(self.alive(h)), want)
+
     def test_processes_of_an_interrupted_run_end_and_are_named(self) -> None:
         for name, code in DETACHED.items():
             with self.subTest(name):
                 h = self.harness()
-                reply = h.interrupted(
-                    "import subprocess, time\n" + code + "\ntime.sleep(0.2)\n" + GO + "time.sleep(600)"
-                )
+                number = h.start("import subprocess, time\n" + code + "\ntime.sleep(600)")
+                self.await_alive(h, True)
+                h.send({"t": "interrupt", "run": number})
+                reply = h.finish()
                 self.assertEqual(reply.status, "interrupted")
                 self.assertRegex(reply.notices, r"were ended: \d \(.*sleep")
-                deadline = time.monotonic() + 10
-                while self.alive(h) and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                self.assertEqual(self.alive(h), set())
+                self.await_alive(h, False)
 
     def test_processes_of_earlier_runs_live_on(self) -> None:
         h = self.harness()
@@ -287,7 +301,9 @@ class Background(Case):
             "t = asyncio.create_task(tick())\n"
             "async def bad(): raise ValueError('late')\nb = asyncio.create_task(bad())"
         )
-        time.sleep(0.5)
+        deadline = time.monotonic() + HANG
+        while h.run("n > 4").value != "True" and time.monotonic() < deadline:
+            time.sleep(0.1)
         reply = h.run("(n > 4, t.done(), b.done())")
         self.assertEqual((reply.status, reply.value), ("ok", "(True, False, True)"))
         self.assertEqual(h.run("t.cancel()").value, "True")
@@ -306,12 +322,12 @@ class Background(Case):
         h = self.harness()
         h.run(
             "import signal\ndef f(*a): raise RuntimeError('alarm')\nsignal.signal(signal.SIGALRM, f)\n"
-            "signal.setitimer(signal.ITIMER_REAL, 0.05);"
+            "signal.setitimer(signal.ITIMER_REAL, 1);"  # after the end of this call
         )
-        time.sleep(0.3)
-        reply = h.run("1+1")
-        self.assertEqual(reply.value, "2")
-        self.assertIn("RuntimeError: alarm", reply.text(2, background=True))
+        late = Reply()
+        while "RuntimeError: alarm" not in late.text(2, background=True):
+            late.frames.append(h.read())
+        self.assertEqual(h.run("1+1").value, "2")
 
     def test_asyncio_run_works_in_plain_code(self) -> None:
         h = self.harness()
@@ -336,7 +352,12 @@ class Background(Case):
 
     def test_output_between_calls_is_background(self) -> None:
         h = self.harness()
-        h.run("import threading\nthreading.Timer(0.05, print, ('late',)).start()")
+        h.run(
+            "import os, threading, time\ndef late():\n    while not os.path.exists('over'): time.sleep(0.01)\n"
+            "    print('late\\n', end='')\n"  # in one piece, so in one frame
+            "threading.Thread(target=late).start()"
+        )
+        h.touch("over")
         frame = h.read()
         self.assertEqual(frame, {"t": "output", "run": 0, "parts": [[1, "late\n"]], "background": True})
         self.assertEqual(h.run("print('three')").parts(), [[1, "three\n"]])

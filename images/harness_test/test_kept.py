@@ -71,7 +71,8 @@ class Kept(Case):
 
     def test_interrupted_run_keeps_its_output(self) -> None:
         h = self.harness(output=100)
-        reply = h.interrupted("print('go', 'x' * 1000)\nimport time; time.sleep(600)")
+        # Printed in one piece: an interrupt comes when some of it is seen.
+        reply = h.interrupted("import time; print('go ' + 'x' * 1000 + '\\n', end=''); time.sleep(600)")
         self.assertEqual(reply.status, "interrupted")
         self.assertEqual(os.path.getsize(path_of(reply)), 1004)
 

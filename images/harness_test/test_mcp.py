@@ -255,10 +255,12 @@ class Mcp(Case):
     def test_threads_may_call_between_runs(self) -> None:
         h = self.harness()
         h.run(
-            "from mcp import runtime\nimport threading\nbox = []\n"
-            "threading.Timer(0.05, lambda: box.append(runtime.call_tool_sync('files', 't'))).start()",
+            "from mcp import runtime\nimport os, threading, time\nbox = []\n"
+            "def late():\n    while not os.path.exists('over'): time.sleep(0.01)\n"
+            "    box.append(runtime.call_tool_sync('files', 't'))\nthreading.Thread(target=late).start()",
             SERVERS,
         )
+        h.touch("over")
         frame = h.read()
         self.assertEqual(frame["method"], "tools.call")
         h.send({"t": "reply", "id": frame["id"], "result": _content("late")})

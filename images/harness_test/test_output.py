@@ -73,8 +73,8 @@ class Output(Case):
         h = self.harness(output=100)
         number = h.start("import time\nprint('x' * 1000)\nprint('late')\ntime.sleep(600)")
         text = ""
-        while "late" not in text:
-            text += "".join(t for _, t in h.read().get("parts", []))
+        while not text.endswith("late\n"):
+            text += "".join(t for _, t in h.read()["parts"])
         h.send({"t": "interrupt", "run": number})
         self.assertEqual((h.finish().status, len(text)), ("interrupted", 1006))
 
@@ -129,7 +129,7 @@ class Output(Case):
         self.assertLess(len(reply.frames), 2000)
 
     def test_output_comes_while_code_runs(self) -> None:
-        number = self.shared.start("import time\nprint('early')\ntime.sleep(600)")
+        number = self.shared.start("import time\nprint('early\\n', end='')\ntime.sleep(600)")  # in one piece
         frame = self.shared.read()
         self.assertEqual((frame["run"], frame["parts"]), (number, [[1, "early\n"]]))
         self.shared.send({"t": "interrupt", "run": number})

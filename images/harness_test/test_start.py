@@ -60,7 +60,7 @@ class End(Case):
 
     def test_ends_with_stdin_in_the_middle_of_a_run(self) -> None:
         h = self.harness()
-        h.start("import time\nprint('go')\ntime.sleep(600)")
+        h.start("import time\nprint('go\\n', end='')\ntime.sleep(600)")  # all that it prints, in one piece
         h.read()
         self.assertEqual(h.close(), 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, Callable
 
 from driver import Case, Frame, Harness
 
@@ -77,9 +77,23 @@ def _one(name: str) -> Frame:
     return {"result": {"docs": docs}} if docs else {"error": {"code": "unknown_tool", "message": f"No tool {name}."}}
 
 
-def silent_when_opened(frame: Frame) -> Frame | None:
-    """Leaves calls of the tool open unanswered."""
-    return None if frame["method"] == "tools.call" and frame["params"]["tool"] == "open" else daemon(frame)
+def silent_when_opened(h: Harness) -> Callable[[Frame], Frame | None]:
+    """Leaves calls of the tool open unanswered. The code finds a file when as many are under way as may be."""
+    opened = 0
+
+    def answer(frame: Frame) -> Frame | None:
+        nonlocal opened
+        if frame["method"] != "tools.call" or frame["params"]["tool"] != "open":
+            return daemon(frame)
+        opened += 1
+        if opened == 1000:
+            h.touch("full")
+        return None
+
+    return answer
+
+
+FULL_BY_NOW = "while not os.path.exists('full'): await asyncio.sleep(0.01)\n"
 
 
 OFFERS: dict[str, Frame] = {
@@ -542,11 +556,12 @@ class Tools(Case):
 
     def test_calls_that_wait_have_a_bound_in_bytes(self) -> None:
         h = self.harness()
-        h.answer = silent_when_opened
+        h.answer = silent_when_opened(h)
         code = (
-            "import asyncio\nslow = [asyncio.ensure_future(mcp_files.open()) for _ in range(1000)]\n"
-            "await asyncio.sleep(0.2)\nbig = 'x' * (15 << 20)\n"
-            "more = [asyncio.ensure_future(mcp_files.echo(big)) for _ in range(6)]\nawait asyncio.sleep(0.2)\n"
+            "import asyncio, os\nslow = [asyncio.ensure_future(mcp_files.open()) for _ in range(1000)]\n"
+            + FULL_BY_NOW
+            + "big = 'x' * (15 << 20)\n"
+            "more = [asyncio.ensure_future(mcp_files.echo(big)) for _ in range(6)]\nawait asyncio.wait(more[4:])\n"
             "for t in more + slow: t.cancel()\nr = await asyncio.gather(*more, *slow, return_exceptions=True)\n"
             "[getattr(x, 'code', type(x).__name__) for x in r[:6]]"
         )
@@ -556,10 +571,11 @@ class Tools(Case):
 
     def test_calls_that_are_canceled_make_room(self) -> None:
         h = self.harness()
-        h.answer = silent_when_opened
+        h.answer = silent_when_opened(h)
         code = (
-            "import asyncio\nslow = [asyncio.ensure_future(mcp_files.open()) for _ in range(1500)]\n"
-            "await asyncio.sleep(0.2)\nfor t in slow: t.cancel()\nawait asyncio.gather(*slow, return_exceptions=True)\n"
+            "import asyncio, os\nslow = [asyncio.ensure_future(mcp_files.open()) for _ in range(1500)]\n"
+            + FULL_BY_NOW
+            + "for t in slow: t.cancel()\nawait asyncio.gather(*slow, return_exceptions=True)\n"
             "r = await asyncio.gather(*[mcp_files.echo(i) for i in range(1500)])\n"
             "len(r), sum(t.cancelled() for t in slow)"
         )

@@ -183,7 +183,8 @@ ABRIDGED = {
         "\n(list of 2 items, abridged)",
     ),
     "items whose repr takes its time": (
-        "import time\nclass R:\n    def __repr__(s): time.sleep(.05); return 'R'\n[R()] * 100000",
+        "import time\nclass R:\n    n = 0\n    def __repr__(s): R.n += 1; time.sleep(.05 * (R.n > 2)); return 'R'\n"
+        "[R()] * 100000",
         "[R, R",
         ", R]\n(list of 100000 items, abridged)",
     ),
