@@ -10,8 +10,8 @@ from driver import HANG, Case, Harness, Reply
 # On the line of what is to be interrupted: the interrupt may come before that has begun.
 # In one piece: else it may come before the end of the line is written.
 GO = "print('go\\n', end=''); "
-# A loop, all of it on the line that says so.
-BUSY = "for n in itertools.count(): n or print('go\\n', end='')"
+# A loop, all of it on the line that says so. Python 3.11 knows no line for its end without the assignment.
+BUSY = "for n in itertools.count(): x = n or print('go\\n', end='')"
 
 STOPPED = {
     "plain code": ("import time\n" + GO + "time.sleep(600)", "time.sleep(600)"),
