@@ -53,6 +53,9 @@ func Adopt(ctx context.Context, engine runtime.Engine, o Options, t Ticket) (*Sa
 		s.drop()
 		return nil, fmt.Errorf("adopting sandbox %s: %w", t.ID, err)
 	}
+	// Only now: a heartbeat before it is known which results nobody has would
+	// acknowledge them all.
+	s.done.Go(s.write)
 	s.done.Go(s.read)
 	return s, nil
 }
@@ -73,9 +76,9 @@ func (s *Sandbox) enter(ctx context.Context, o Options) error {
 	s.stream = stream
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
 	defer stop()
-	s.done.Go(s.write)
 	nonce := randomHex(16)
-	s.out <- fmt.Appendf(nil, "bridged-relay %s %s %s\n", s.ticket.Door, s.ticket.Secret, nonce)
+	// If this fails there is no answer either, and what comes instead of one says more.
+	_, _ = fmt.Fprintf(stream, "bridged-relay %s %s %s\n", s.ticket.Door, s.ticket.Secret, nonce)
 	hello, err := s.greeted(nonce)
 	if err != nil {
 		return cmpErr(ctx, s.saying(err))
@@ -246,10 +249,10 @@ func (s *Sandbox) drop() {
 	s.left, s.closed = true, true
 	s.cause = "it was let go of"
 	s.mu.Unlock()
-	s.calls.stop()
 	if s.stream != nil {
 		s.stream.Close()
 	}
+	s.calls.stop()
 	s.endOnce()
 	s.done.Wait()
 	close(s.removed)

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bridged/bridged/pkg/runtime/enginetest"
@@ -218,16 +221,19 @@ publish(b"data", "early.txt")
 }
 
 func TestAdoptInterrupts(t *testing.T) {
+	flag := t.TempDir() + "/flag"
 	for name, code := range map[string]string{
 		"a sleep":  "import time\nprint('go', flush=True)\ntime.sleep(600)",
 		"a loop":   "print('go', flush=True)\nwhile True: pass",
-		"C code":   "import re, time\nprint('go', flush=True)\ntime.sleep(0.2)\nre.match('(a+)+$', 'a' * 40 + 'b')",
+		"C code":   "import os, re, time\nprint('go', flush=True)\nwhile not os.path.exists(" + literal(flag) + "): time.sleep(0.01)\nre.match('(a+)+$', 'a' * 40 + 'b')",
 		"an await": "import asyncio\nprint('go', flush=True)\nawait asyncio.sleep(600)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			bothStdins(t, func(t *testing.T, once bool) {
 				h := newHeirloom(t, once)
 				h.begin(keyed("k", "x = 5\n"+code))
+				writeFile(t, flag) // C code lets nothing be printed
+				t.Cleanup(func() { _ = os.Remove(flag) })
 				s := h.reborn()
 				r, err := s.claim("k")
 				if r == nil {
@@ -415,6 +421,104 @@ func TestLeaveAnswersCalls(t *testing.T) {
 	res, err := session.Run(t.Context(), keyed("k", code), nil)
 	if err != nil || output(res) != "answer\nanswer\n" {
 		t.Errorf("got %+v, %v, want both answers: the second was asked for after the leaving", res, err)
+	}
+}
+
+// Of a call that has no answer when its daemon leaves, the code hears nothing: the
+// next daemon makes it again, or says that its outcome is unknown.
+func TestLeaveSaysNothingOfCallsWithoutAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		heard := make(chan string, 10)
+		e := fakeEngine(t, func(h *fakeHarness) int {
+			h.start()
+			h.until("run")
+			h.line(`{"t":"rpc","id":1,"method":"m","params":{}}`)
+			h.until("leave")
+			h.line(`{"t":"left"}`)
+			for {
+				f, ok := h.frame()
+				if !ok {
+					return 0
+				}
+				heard <- f.T
+			}
+		})
+		o := fakeOptions()
+		o.Grace = DefaultGrace
+		s, err := Launch(t.Context(), e, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.calls.bind(rpcFunc(func(ctx context.Context, _ string, _ json.RawMessage) (json.RawMessage, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}))
+		go s.Run(context.Background(), request("call"), nil)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		s.Leave(ctx)
+		synctest.Wait()
+		if len(heard) != 0 {
+			t.Errorf("the harness was sent %s", <-heard)
+		}
+	})
+}
+
+// A daemon that comes in acknowledges nothing before it has heard what there is.
+func TestAdoptHearsAllBeforeItAcknowledges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := fakeEngine(t, func(h *fakeHarness) int {
+			line, _ := h.in.ReadString('\n')
+			if !strings.HasPrefix(line, "bridged-relay ") { // the container itself
+				<-h.ctx.Done()
+				return 0
+			}
+			h.line(`{"t":"adopted","nonce":%q,"run":3}`, strings.Fields(line)[3])
+			time.Sleep(30 * time.Second) // some heartbeats long
+			h.line(`{"t":"again","run":3,"key":"k"}`)
+			h.done(3)
+			h.line(`{"t":"current"}`)
+			if f, _ := h.frame(); f.T != "ping" || f.Acked != 2 {
+				t.Errorf("got %+v, want a heartbeat that acknowledges what comes before the run", f)
+			}
+			<-h.ctx.Done()
+			return 0
+		})
+		o := fakeOptions()
+		spec := launchSpec(o, "id")
+		id, err := e.Create(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Start(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Adopt(t.Context(), e, o, Ticket{ID: "id", Container: string(id), Handle: "h", Door: "00", Secret: "00", Grace: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		s.Close()
+		expectNothing(t, e)
+	})
+}
+
+// Whoever takes up a run that prints is told each piece once.
+func TestWhoTakesUpARunIsToldAllOnce(t *testing.T) {
+	const pieces = 2000
+	r := &run{id: 1, done: make(chan struct{}), output: NewRecord(1 << 20)}
+	var printing sync.WaitGroup
+	printing.Go(func() {
+		for i := range pieces {
+			r.print(Output{Stream: 1 + i%2, Text: "x"})
+		}
+	})
+	var told atomic.Int64
+	r.follow(func(o Output) { told.Add(int64(len(o.Text))) })
+	printing.Wait()
+	if n := told.Load(); n != pieces {
+		t.Errorf("%d pieces were told of %d", n, pieces)
 	}
 }
 

@@ -84,7 +84,7 @@ func (h *fakeHarness) boot() {
 	if err != nil {
 		return
 	}
-	if _, err := fmt.Sscanf(line, "bridged-boot %s %d\n", &h.nonce, &size); err != nil {
+	if _, err := fmt.Sscanf(line, "bridged-boot %s %d", &h.nonce, &size); err != nil {
 		panic(fmt.Sprintf("boot line %q: %v", line, err))
 	}
 	_, _ = io.CopyN(io.Discard, h.in, size) // a killed container reads io.EOF
@@ -108,6 +108,7 @@ type toHarness struct {
 	T, Code string
 	Told    map[string]string
 	Run, ID int64
+	Acked   int64
 	Result  json.RawMessage
 	Error   *replyError
 }

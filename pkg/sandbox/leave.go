@@ -30,8 +30,8 @@ func (s *Sandbox) Leave(ctx context.Context) {
 	if !s.isFrozen() && s.ticket.Door != "" {
 		s.farewell(ctx)
 	}
+	s.stream.Close() // first: code must not hear that a call was canceled
 	s.calls.stop()
-	s.stream.Close()
 	s.endOnce()
 	s.done.Wait()
 }

@@ -44,21 +44,21 @@ const (
 
 // A run is one piece of code under way.
 type run struct {
-	id       int64
-	key      string
-	began    time.Time
-	lost     bool // it ended before we came, and its result was not kept
-	onOutput func(Output)
-	done     chan struct{} // closed after the done frame
-	screens  screens       // of the goroutine that reads the sandbox's frames
+	id      int64
+	key     string
+	began   time.Time
+	lost    bool          // it ended before we came, and its result was not kept
+	done    chan struct{} // closed after the done frame
+	screens screens       // of the goroutine that reads the sandbox's frames
 
-	mu     sync.Mutex // guards the fields below
-	res    Result
-	output *Record
-	rich   int // bytes of pictures kept
-	ended  bool
-	notes  []string // of ours, for the result
-	told   bool     // the result has been made
+	mu       sync.Mutex // guards the fields below
+	onOutput func(Output)
+	res      Result
+	output   *Record
+	rich     int // bytes of pictures kept
+	ended    bool
+	notes    []string // of ours, for the result
+	told     bool     // the result has been made
 }
 
 // print keeps a piece of output and passes it on.
@@ -69,9 +69,10 @@ func (r *run) print(o Output) {
 		return
 	}
 	r.output.Add(o)
+	onOutput := r.onOutput // of this moment: one that is set later is told of o by follow
 	r.mu.Unlock()
-	if r.onOutput != nil && (o.Text != "" || o.Cut > 0 || o.Back > 0) {
-		r.onOutput(o)
+	if onOutput != nil && (o.Text != "" || o.Cut > 0 || o.Back > 0) {
+		onOutput(o)
 	}
 }
 
