@@ -128,6 +128,7 @@ func TestCallsAreBounded(t *testing.T) {
 			return nil, nil
 		}))
 		s.Run(t.Context(), request("calls"), nil)
+		synctest.Wait() // all that were let in have begun
 		if got := <-busy; got != asked-maxCalls || most.Load() != maxCalls {
 			t.Errorf("%d calls were refused and %d ran at once, want %d and %d", got, most.Load(), asked-maxCalls, maxCalls)
 		}

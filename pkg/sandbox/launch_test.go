@@ -55,6 +55,7 @@ func TestHostileHarnessBeforeReady(t *testing.T) {
 		}, "bytes came that are not its own"},
 		{"an end instead of ready", func(h *fakeHarness) {
 			h.hello()
+			h.frame() // config: the end of a harness that has not read it is another story
 			h.line(`{"t":"output","parts":[[2,"no space left\n"]]}`)
 			h.line(`{"t":"end","code":70}`)
 		}, "it ended: no space left"},

@@ -12,7 +12,7 @@ import (
 // TestMain fails the tests if goroutines of this package outlive them.
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if left := leftover(5 * time.Second); code == 0 && left != "" {
+	if left := leftover(hang); code == 0 && left != "" {
 		fmt.Fprintln(os.Stderr, "goroutines outlive the tests:\n"+left)
 		code = 1
 	}

@@ -107,11 +107,14 @@ func TestARunOutlivesItsEnginesService(t *testing.T) {
 func TestARunWhoseEngineStaysAwayIsAnswered(t *testing.T) {
 	s, e := rejoining(t, true)
 	mustRun(t, s, "x = 1")
-	time.AfterFunc(300*time.Millisecond, func() {
+	going := make(chan struct{}, 1)
+	go func() {
+		<-going
 		e.SetUnreachable(true)
 		cutStreams(t, e, s)
-	})
-	res, err := s.Run(t.Context(), Request{Code: "import time\nwhile True: time.sleep(0.1)", Timeout: 2 * time.Second}, nil)
+	}()
+	code := "import time\nprint('go', flush=True)\nwhile True: time.sleep(0.1)"
+	res, err := s.Run(t.Context(), Request{Code: code, Timeout: 5 * time.Second}, func(Output) { poke(going) })
 	if err != nil || res.Status != StatusTimeout || res.StateLost != "" {
 		t.Errorf("got %+v and %v, want a timeout that loses nothing", res, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -285,31 +286,36 @@ func (p *player) play(h *fakeHarness) int {
 // send the daemon's.
 func TestTranscriptsDaemon(t *testing.T) {
 	eachTranscript(t, func(t *testing.T, _ string, steps []step) {
-		p := &player{steps: daemonsSteps(steps), cancels: make(chan context.CancelFunc, 1), wrong: make(chan string, len(steps))}
-		e := fakeEngine(t, p.play)
-		s, err := Launch(t.Context(), e, transcriptOptions(t, steps))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		s.calls.bind(repliesOf(steps))
-		for _, st := range steps {
-			var f runFrame
-			if !st.toHarness || json.Unmarshal([]byte(st.frame), &f) != nil {
-				continue
-			}
-			switch f.T {
-			case "run":
-				checkAgainst(t, steps, f.Run, p.run(t, s, f))
-			case "read":
-				checkRead(t, steps, s, st.frame)
-			}
-		}
-		close(p.wrong)
-		for diff := range p.wrong {
-			t.Errorf("daemon's frame (-want +got):\n%s", diff)
-		}
+		synctest.Test(t, func(t *testing.T) { playTo(t, steps) }) // a player that is slow is not interrupted again
 	})
+}
+
+func playTo(t *testing.T, steps []step) {
+	t.Helper()
+	p := &player{steps: daemonsSteps(steps), cancels: make(chan context.CancelFunc, 1), wrong: make(chan string, len(steps))}
+	e := fakeEngine(t, p.play)
+	s, err := Launch(t.Context(), e, transcriptOptions(t, steps))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.calls.bind(repliesOf(steps))
+	for _, st := range steps {
+		var f runFrame
+		if !st.toHarness || json.Unmarshal([]byte(st.frame), &f) != nil {
+			continue
+		}
+		switch f.T {
+		case "run":
+			checkAgainst(t, steps, f.Run, p.run(t, s, f))
+		case "read":
+			checkRead(t, steps, s, st.frame)
+		}
+	}
+	close(p.wrong)
+	for diff := range p.wrong {
+		t.Errorf("daemon's frame (-want +got):\n%s", diff)
+	}
 }
 
 // checkRead copies the file that a read frame names, and holds what comes of it
