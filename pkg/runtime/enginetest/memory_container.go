@@ -98,13 +98,15 @@ func (c *container) over(code int) {
 // end ends the container with exit, whatever state it is in.
 func (c *container) end(exit runtime.Exit) {
 	c.mu.Lock()
-	running := c.aliveLocked()
+	running, exited := c.aliveLocked(), c.state == "exited"
 	if running {
 		c.exit, c.forced = exit, true
 	}
 	c.mu.Unlock()
 	if running {
 		c.proc.signal(syscall.SIGKILL)
+	}
+	if running || exited { // one that exits just now has yet to be counted
 		<-c.ended
 	}
 	c.dropStreams()
