@@ -289,15 +289,16 @@ func (p *Pool) Release(s *Sandbox) {
 // discard ends a leased sandbox that is dead, and removes its container in the
 // background. It makes room for another at once.
 func (p *Pool) discard(s *Sandbox) {
+	first := s.shut() // at once, to be told before the other is made
 	p.mu.Lock()
 	delete(p.leased, s)
 	closed := p.closed
 	if !closed {
-		p.done.Go(s.Close)
+		p.done.Go(func() { s.clear(first) })
 	}
 	p.mu.Unlock()
 	if closed {
-		s.Close()
+		s.clear(first)
 	}
 	poke(p.wake)
 }

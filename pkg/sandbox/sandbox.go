@@ -204,20 +204,31 @@ func (s *Sandbox) kill(reason Reason, why string) {
 // Close ends the sandbox and removes its container. It waits until both are
 // done, at most about removeTimeout, also when another Close is under way. It
 // leaves alone what [Sandbox.Leave] has left.
-func (s *Sandbox) Close() {
+func (s *Sandbox) Close() { s.clear(s.shut()) }
+
+// shut is the first half of Close: it notes the end and tells of it. It returns
+// false if that was done before.
+func (s *Sandbox) shut() bool {
 	s.mu.Lock()
-	first := !s.closed
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
 	s.closed = true
 	if s.cause == "" {
 		s.cause, s.reason = "it was closed", cmp.Or(s.reason, ReasonClosed)
 	}
-	s.mu.Unlock()
+	if !s.left {
+		s.tellLocked(Event{Kind: EventEnded, Took: time.Since(s.Created), Reason: s.reason, Detail: s.cause})
+	}
+	return true
+}
+
+// clear is the second half of Close; first is what shut has returned.
+func (s *Sandbox) clear(first bool) {
 	if !first {
 		<-s.removed
 		return
-	}
-	if !s.isLeft() {
-		s.tellEnd()
 	}
 	defer close(s.removed)
 	s.calls.stop()

@@ -69,10 +69,3 @@ func (s *Sandbox) tellLocked(e Event) {
 		s.watch(e)
 	}
 }
-
-// tellEnd tells of the sandbox's end, once.
-func (s *Sandbox) tellEnd() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tellLocked(Event{Kind: EventEnded, Took: time.Since(s.Created), Reason: s.reason, Detail: s.cause})
-}
