@@ -163,7 +163,7 @@ func TestRunWhoseCodeIsTooLongForAFrame(t *testing.T) {
 
 func TestRunWithEndlessOutputIsBounded(t *testing.T) {
 	s := launchLocal(t)
-	res := s.Run(t.Context(), Request{Code: "while True: print('y' * 1000)", Timeout: time.Second}, nil)
+	res := s.Run(t.Context(), Request{Code: "while True: print('y' * 1000)", Timeout: 3 * time.Second}, nil)
 	if res.Status != StatusTimeout || res.StateLost != "" || res.Cut == 0 {
 		t.Errorf("got status %s, state lost %q, %d bytes cut", res.Status, res.StateLost, res.Cut)
 	}
