@@ -165,6 +165,7 @@ func (s *Server) serveConn(ctx context.Context, conn net.Conn) {
 	}
 	lines.max = s.opts.MaxMessage
 	ses := newSession(ctx, s, conn, hello)
+	defer ses.cancel(errClientGone) // of one that is refused; else it has ended by then
 	// From here on a shutdown only ends the reading, so that answers get out. It
 	// ends with the session's context and not with ctx, whose end reaches that in
 	// no order: reading that ends first would count as the agent's hanging up.
