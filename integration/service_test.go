@@ -160,7 +160,7 @@ func (s *service) hang(t *testing.T, pid int) int {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "watchdog.conf"), []byte("[Service]\nWatchdogSec=3\nStartLimitBurst=50\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "watchdog.conf"), []byte("[Service]\nWatchdogSec=6\nStartLimitBurst=50\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.must(t, "systemctl", "--user", "daemon-reload")

@@ -38,4 +38,12 @@ wait $user || true
 kill $journal
 wait $journal || true
 echo $$ >$root/cgroup.procs
-find "$group" -depth -type d -exec rmdir {} +
+# The last processes leave their groups a moment after they have ended, and
+# groups that the user manager removes by itself are gone while find looks.
+for _ in {1..300}; do
+	find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true
+	[[ -e $group ]] || exit 0
+	sleep 0.1
+done
+echo "manager.sh: $group can't be removed; in it are: $(find "$group" -name cgroup.procs -exec cat {} + | xargs)" >&2
+exit 1
