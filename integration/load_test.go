@@ -49,6 +49,7 @@ func TestLoad(t *testing.T) {
 	testBurst(t, agents[loadCallers:])
 	slow.check(t)
 	sent := stopGarbage()
+	d.until(t, "the others have hung up", func() bool { return len(d.status(t).Sessions) == loadShims-loadCallers })
 	testTooManyConnections(t, h, d)
 	peak := d.memory(t)
 	t.Logf("the daemon has used %d MiB at most, %d MiB with %d idle agents; %d KiB of garbage came", peak>>20, idle>>20, len(agents), sent>>10)
