@@ -72,7 +72,7 @@ func TestNamedSessions(t *testing.T) {
 	onEngines(t, twoKinds, func(t *testing.T, h *home, d *daemon, _ *engines.Running) {
 		h.servers(t, map[string]any{"everything": map[string]any{"command": "mcp-server-everything"}})
 		a := h.agent(t, h.dir)
-		testSideBySide(t, a)
+		testSideBySide(t, a, d)
 		a.in("s1", "x = 's1'")
 		a.in("s2", "x = 's2'")
 		if got := a.in("s1", "x") + a.in("s2", "x"); got != "'s1''s2'" {
@@ -108,7 +108,7 @@ func TestNamedSessions(t *testing.T) {
 }
 
 // testSideBySide makes three calls at once: two of one session, one of another.
-func testSideBySide(t *testing.T, a *agent) {
+func testSideBySide(t *testing.T, a *agent, d *daemon) {
 	a.in("s1", "import time; log = []")
 	a.in("s2", "import time")
 	var mu sync.Mutex
@@ -124,10 +124,12 @@ func testSideBySide(t *testing.T, a *agent) {
 				t.Errorf("%s: got %q, want %q", code, got, want)
 			}
 		})
-		time.Sleep(200 * time.Millisecond) // so that it is on its way
 	}
-	call("s1", "print('A1'); time.sleep(3); log.append('A'); print('A2')", "A1\nA2")
-	call("s1", "log.append('B'); print('B')", "B")
+	call("s1", "print('A1'); time.sleep(5); log.append('A'); print('A2')", "A1\nA2")
+	d.until(t, "the first call is there", func() bool { return d.python(t, "s1").Running == 1 })
+	// Its answer comes so much later that nobody takes it for the earlier one.
+	call("s1", "log.append('B'); time.sleep(1); print('B')", "B")
+	d.until(t, "the second call is there", func() bool { return d.python(t, "s1").Running == 2 })
 	call("s2", "print('C')", "C")
 	wg.Wait()
 	if diff := cmp.Diff([]string{"C", "A1\nA2", "B"}, order); diff != "" {
@@ -211,7 +213,9 @@ func TestAFullPoolMakesRoom(t *testing.T) {
 				}
 			})
 		}
-		d.until(t, "both run", func() bool { return running(d.status(t)) == 2 && d.python(t, "s1").State == "running" })
+		d.until(t, "both run", func() bool {
+			return running(d.status(t)) == 2 && d.python(t, "s1").State == "running" && d.python(t, "s2").State == "running"
+		})
 		res := a.call(map[string]any{"code": "1", "session": "s4"})
 		if got := text(res); !res.IsError || !strings.Contains(got, "code runs in all of them") {
 			t.Errorf("while all run: got %q, want a refusal", got)
@@ -242,7 +246,7 @@ func TestContainersPausedFromOutside(t *testing.T) {
 			pause := func() {
 				list, err := r.Engine.List(t.Context(), map[string]string{runtime.LabelSandbox: d.python(t, "").Sandbox})
 				if err == nil && len(list) == 1 {
-					err = r.Engine.Pause(t.Context(), list[0].ID)
+					err = r.Pause(t.Context(), list[0].ID)
 				}
 				if err != nil || len(list) != 1 {
 					t.Errorf("pausing %v: %v", list, err)
@@ -255,7 +259,7 @@ func TestContainersPausedFromOutside(t *testing.T) {
 			answer := make(chan *mcp.CallToolResult, 1)
 			go func() { answer <- a.call(map[string]any{"code": "time.sleep(60)", "timeout": 10}) }()
 			d.until(t, "it runs", func() bool { return running(d.status(t)) == 1 })
-			time.Sleep(1500 * time.Millisecond) // past the look at its start
+			time.Sleep(4 * time.Second) // past the look at its start, which is after one
 			pause()
 			got := text(<-answer)
 			for _, want := range []string{"timeout: the code was stopped at its time limit of 10s", "paused from outside while the code ran", "Variables are kept"} {

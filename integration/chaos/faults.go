@@ -78,7 +78,7 @@ var faults = []fault{
 			return false, nil // on cgroups v1 it can't be
 		}
 		return w.withContainer(ctx, b, func(id runtime.ID) error {
-			if err := w.engine.Engine.Pause(ctx, id); err != nil {
+			if err := w.engine.Pause(ctx, id); err != nil {
 				return err
 			}
 			sleep(ctx, b.hold)

@@ -29,6 +29,19 @@ func (r *Running) Thaw(ctx context.Context) error {
 	return signal(ctx, -r.cmd.Process.Pid, syscall.SIGCONT)
 }
 
+// Pause pauses a container. An engine that can do so may still refuse it a few
+// times: runc gives up when processes are slow to freeze.
+func (r *Running) Pause(ctx context.Context, id runtime.ID) error {
+	err := r.Engine.Pause(ctx, id)
+	for range 10 {
+		if err == nil || r.Name == Rootless { // which can't, on cgroups v1
+			break
+		}
+		err = r.Engine.Pause(ctx, id)
+	}
+	return err
+}
+
 // End asks the engine's service to end, as an upgrade does, and waits until it
 // has. Docker ends its containers with it.
 func (r *Running) End(ctx context.Context) error { return r.end(ctx) }
@@ -49,7 +62,7 @@ func (r *Running) SmallDisk(t testing.TB) *SmallDisk {
 	}
 	t.Cleanup(func() {
 		ctx := context.Background() // the test's has ended
-		if err := errors.Join(r.removeContainers(ctx), asRoot(ctx, "umount", dir)); err != nil {
+		if err := errors.Join(r.removeContainers(ctx), umount(ctx, dir)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -117,8 +130,27 @@ func Disk(t testing.TB, dir string, bytes int64) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := asRoot(context.Background(), "umount", dir); err != nil {
+		if err := umount(context.Background(), dir); err != nil {
 			t.Error(err)
 		}
 	})
+}
+
+// umount ends a mount. Who has files on it may be about to end: Podman cleans up
+// after a container in a process of its own.
+func umount(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	var last error
+	err := until(ctx, "the mount is busy", func() (bool, error) {
+		last = asRoot(ctx, "umount", dir)
+		if last != nil && strings.Contains(last.Error(), "busy") {
+			return false, nil
+		}
+		return true, last
+	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.Join(err, last)
+	}
+	return err
 }
