@@ -307,14 +307,15 @@ func testAdoptedAgain(t *testing.T, r *engines.Running) {
 	for round := range 3 {
 		heir := newHeir(t, r, h.ticket)
 		heir.want("x += 1; x", fmt.Sprint(round+1))
-		heir.run("", "import threading, time\ndef late():\n  time.sleep(0.1)\n  print('late', flush=True)\nthreading.Thread(target=late).start()", 0)
+		heir.run("", "import threading, time\ndef late():\n  time.sleep(1)\n  print('late', flush=True)\nlast = threading.Thread(target=late)\nlast.start()", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		heir.pool.Leave(ctx)
 		cancel()
 		heir.session.Close()
 	}
+	time.Sleep(1500 * time.Millisecond) // the last one prints while nobody is there
 	heir := newHeir(t, r, h.ticket)
-	res := heir.run("", "time.sleep(0.3); x", 0)
+	res := heir.run("", "last.join(); x", 0)
 	if res.Value != "3" || !strings.Contains(printedBy(res), "late\n") {
 		t.Errorf("got %+v, want what was printed meanwhile", res)
 	}
@@ -323,13 +324,7 @@ func testAdoptedAgain(t *testing.T, r *engines.Running) {
 func testAdoptedPaused(t *testing.T, r *engines.Running) {
 	h := newHolder(t, r, 10*time.Second, "x = 7")
 	h.until("ended 0 ok")
-	err := r.Engine.Pause(t.Context(), runtime.ID(h.ticket.Container))
-	for range 10 { // runc gives up when processes are slow to freeze
-		if err == nil || r.Name == engines.Rootless {
-			break
-		}
-		err = r.Engine.Pause(t.Context(), runtime.ID(h.ticket.Container))
-	}
+	err := r.Pause(t.Context(), runtime.ID(h.ticket.Container))
 	if _, refused := errors.AsType[*runtime.EngineError](err); refused && r.Name == engines.Rootless {
 		t.Logf("this engine can't pause: %v", err)
 		return
