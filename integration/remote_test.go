@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,20 +37,7 @@ type remoteServer struct {
 func (h *home) remote(t *testing.T, mode string) *remoteServer {
 	t.Helper()
 	h.file(t, "loopback.js", loopbackOnly)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, err := net.SplitHostPort(ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = ln.Close() // the port is the server's
-	s := &remoteServer{home: h, mode: mode, port: port}
+	s := &remoteServer{home: h, mode: mode, port: engines.Port(t)}
 	s.start(t)
 	t.Cleanup(func() { s.kill(t) })
 	return s

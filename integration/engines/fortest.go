@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -61,6 +63,23 @@ func stopKept(name Name) error {
 		return nil
 	}
 	return r.Stop()
+}
+
+// Port returns a port of 127.0.0.1 that nobody listens at. It is none of those
+// that the kernel gives to whoever asks for any, so that it is still free when a
+// program is started that is to listen there, and when that is started again.
+func Port(tb testing.TB) int {
+	tb.Helper()
+	for range 100 {
+		port := 20_000 + rand.IntN(10_000)
+		ln, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err == nil {
+			_ = ln.Close() // nobody has connected
+			return port
+		}
+	}
+	tb.Fatal("no port is free")
+	return 0
 }
 
 // Main runs a package's tests and stops the engines that they used. It never

@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,7 +59,8 @@ func newHouse(t *testing.T) *house {
 	if err := os.WriteFile(settings, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	// The daemon gets it again after a restart, so that it can't choose one itself.
+	port := strconv.Itoa(engines.Port(t))
 	d, err := rig.Start(t.Context(), map[string]any{
 		"everything": map[string]any{"command": "mcp-server-everything"},
 		evilServer:   map[string]any{"command": "no-such-program"},
@@ -78,22 +79,6 @@ func newHouse(t *testing.T) *house {
 	}
 	h.token = strings.TrimSpace(string(token))
 	return h
-}
-
-// freePort returns a port that nobody has now. The daemon gets it again after a
-// restart, so that it can't choose one itself.
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // access waits until the daemon answers on its port.
