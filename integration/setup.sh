@@ -55,8 +55,9 @@ install_packages() {
 	! installed "${packages[@]}" || return 0
 	say "installing packages: ${packages[*]}"
 	export DEBIAN_FRONTEND=noninteractive
+	# A machine that has just been started may be upgrading itself.
 	apt-get -q update >&2
-	apt-get -q install -y --no-install-recommends "${packages[@]}" >&2
+	apt-get -q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${packages[@]}" >&2
 }
 
 # make_user makes the user that rootless Podman runs as, with the ranges of

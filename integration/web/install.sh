@@ -25,6 +25,6 @@ if ((installed != ${#packages[@]})); then
 	((EUID == 0)) || sudo=(sudo)
 	echo "installing ${packages[*]}" >&2
 	"${sudo[@]}" apt-get -q update >&2
-	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "${packages[@]}" >&2
+	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${packages[@]}" >&2
 fi
 exec "$here/../npm.sh" "$here" "$1"
