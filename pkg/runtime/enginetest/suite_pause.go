@@ -23,18 +23,21 @@ var pauseBehaviours = []behaviour{
 // pause pauses a container; false if the engine can't at all, and says so.
 func (l *lab) pause(id runtime.ID) bool {
 	l.Helper()
-	err := l.e.Pause(l.ctx, id)
-	if err == nil {
-		return true
+	info, err := l.e.Info(l.ctx)
+	if err != nil {
+		l.Fatalf("Info: %v", err)
 	}
-	info, ierr := l.e.Info(l.ctx)
-	if ierr != nil {
-		l.Fatalf("Info: %v", ierr)
+	able := !info.Rootless || info.CgroupVersion != "1"
+	for range 10 { // runc gives up when processes are slow to freeze
+		err = l.e.Pause(l.ctx, id)
+		if err == nil || !able || !isRefusal(err) || errors.Is(err, runtime.ErrNoContainer) {
+			break
+		}
 	}
-	if !info.Rootless || info.CgroupVersion != "1" || !isRefusal(err) || errors.Is(err, runtime.ErrNoContainer) {
+	if err != nil && (able || !isRefusal(err) || errors.Is(err, runtime.ErrNoContainer)) {
 		l.Fatalf("Pause: %v", err)
 	}
-	return false
+	return err == nil
 }
 
 func (l *lab) state(id runtime.ID) string {
