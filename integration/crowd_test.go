@@ -78,7 +78,7 @@ func TestAHundredAgents(t *testing.T) {
 	d := h.serve(t)
 	d.ready(t)
 	d.until(t, "the eager server runs before any agent", func() bool { return serving(d.status(t), "shared") == 1 })
-	d.until(t, "the pool is full", func() bool { p := d.status(t).Pool; return p.Warm == p.Target && p.Creating == 0 })
+	d.full(t)
 	before := openFiles(t, d)
 	agents := make([]*agent, 100)
 	var wg sync.WaitGroup

@@ -175,6 +175,16 @@ func (d *daemon) ready(t testing.TB) {
 	d.until(t, "it is ready", func() bool { return d.status(t).Ready })
 }
 
+// full waits until there are as many warm sandboxes as there may be. A daemon is
+// ready when it has one.
+func (d *daemon) full(t testing.TB) {
+	t.Helper()
+	d.until(t, "its pool is full", func() bool {
+		p := d.status(t).Pool
+		return p.Warm >= min(p.Target, p.Max-p.Leased) && p.Creating == 0
+	})
+}
+
 func (d *daemon) stop(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if err := d.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -265,10 +265,10 @@ func TestOrphansOfACrashAreRemoved(t *testing.T) {
 	r := engines.ForTest(t, engines.Rootful)
 	h := onEngine(t, r)
 	d := h.serve(t)
-	d.ready(t)
+	d.full(t)
 	other := onEngine(t, r)
 	keep := other.serve(t)
-	keep.ready(t)
+	keep.full(t)
 	h.agent(t, h.dir).run("x = 1")
 	all := map[string]string{runtime.LabelManaged: "true"}
 	d.stop(t, syscall.SIGKILL)
