@@ -21,7 +21,7 @@ from typing import Any, Callable, Optional
 
 Attempt = Callable[[], Optional[str]]
 
-WAIT = 5.0  # seconds an attempt may take: what is denied is denied at once
+WAIT = 20.0  # seconds an attempt may take: what is denied is denied at once, even if the machine has much to do
 
 attempts: dict[str, Attempt] = {}
 
