@@ -62,7 +62,7 @@ func (h *home) received(t *testing.T, server, method string) []string {
 	}
 	var list []string
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, `"method":"`+method+`"`) {
+		if strings.HasSuffix(line, "\n") && strings.Contains(line, `"method":"`+method+`"`) { // else it is being written
 			list = append(list, strings.TrimSpace(line))
 		}
 	}
@@ -264,6 +264,7 @@ print([i for i, x in enumerate(r) if x != str(i) and x != i], type(r[7]).__name_
 	for range 2 {
 		a := h.agent(t, h.dir)
 		agents.Go(func() {
+			a.run("1") // its sandbox is there
 			began := time.Now()
 			if got, want := a.run(code, "rushed"), "[7, 9] MCPError True timeout"; got != want {
 				t.Errorf("got %q, want %q", got, want)
