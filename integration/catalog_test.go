@@ -19,7 +19,7 @@ import (
 // tools, marked stale.
 func TestACatalogueOutlivesTheDaemon(t *testing.T) {
 	r := engines.ForTest(t, engines.Rootful)
-	h := onEngine(t, r, "MCP_BRIDGE_POOL_WARM=1", "MCP_BRIDGE_SERVERS_CATALOG_AGE=never")
+	h := onEngine(t, r, "MCP_BRIDGE_POOL_WARM=1", "MCP_BRIDGE_CATALOG_AGE=never")
 	starts := filepath.Join(h.dir, "starts")
 	script := h.file(t, "server.py", fmt.Sprintf("open(%q, 'a').write('x')\n", starts)+plainServer)
 	h.servers(t, map[string]any{"plain": map[string]any{"command": "python3", "args": []string{script}}})
